@@ -1,0 +1,49 @@
+"""The command line: one small module of `fewer.commands` for each verb.
+
+Command modules import what is heavy inside their function, so that `fewer --help` answers at once.
+"""
+
+import importlib
+import os
+import sys
+
+import typer
+
+from fewer.errors import FewerError
+
+COMMANDS: list[str] = []  # modules of fewer.commands, in the order in which they are shown
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Fewer word errors from text alone: AED speech recognition with an external language model added "
+    "and the internal one subtracted.",
+)
+for verb in COMMANDS:
+    app.command(verb)(importlib.import_module(f"fewer.commands.{verb}").command)
+
+
+@app.callback(invoke_without_command=True)
+def options(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
+    if version:
+        from fewer import __version__
+
+        print(f"fewer {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point: errors meant for the user come as one message and exit code 1."""
+    try:
+        app()
+    except FewerError as error:
+        print(f"fewer: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("fewer: stopped; the same command goes on where it was", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,133 @@
+"""N-best lists with every term's own score, and the JSONL file that later steps read.
+
+The first line is a header, each further line one utterance:
+
+    {"format": "fewer-nbest/1", "terms": ["aed", "lm", "ilm"], "scales": {"aed": 1.0, "lm": 0.4, "ilm": -0.2}, …}
+    {"id": "84-1-0", "ref": "A WORD", "speaker": "84", "nbest": [{"text": …, "tokens": […], "scores": {…}, …}, …]}
+
+Scores are natural-log sums over a hypothesis's labels, unscaled; a scale is what the search multiplied a term by (so an
+ILM's is negative). Search score = Σ scale·score [+ reward·length], divided by length^exponent when it is normalised.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fewer.errors import FewerError
+from fewer.files import atomic_write
+
+FORMAT = "fewer-nbest/1"
+
+
+@dataclass(frozen=True)
+class LengthPolicy:
+    """How hypotheses of unequal length compare: by score / length^exponent, or by score + reward·length."""
+
+    exponent: float = 1.0  # 1: per-label average as in the paper's toolkit; 0: no normalisation
+    reward: float = 0.0  # added for each label, end label included
+
+    def score(self, total: float, length: int) -> float:
+        return (total + self.reward * length) / length**self.exponent
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One way to transcribe an utterance."""
+
+    text: str
+    tokens: tuple[int, ...]  # without the end label
+    scores: dict[str, float]  # term -> its own log score, summed over labels, unscaled
+    length: int  # number of labels scored, the end label counted if there is one
+    score: float  # what the search ranked it by
+    ended: bool = True  # False: reached the maximum length without an end label
+
+    def rescored(self, scales: Mapping[str, float], policy: LengthPolicy) -> float:
+        """The search score under other scales; terms without a scale do not count."""
+        total = sum(scale * self.scores[term] for term, scale in scales.items())
+        return policy.score(total, max(self.length, 1))
+
+
+@dataclass(frozen=True)
+class NBest:
+    """An utterance's hypotheses, best first."""
+
+    id: str
+    hypotheses: tuple[Hypothesis, ...]
+    ref: str | None = None
+    speaker: str | None = None
+
+
+@dataclass(frozen=True)
+class Header:
+    """How an N-best file came about."""
+
+    terms: tuple[str, ...]
+    scales: dict[str, float]
+    length: LengthPolicy = field(default_factory=LengthPolicy)
+    info: dict[str, Any] = field(default_factory=dict)  # model, LM, ILM, beam, set, … as told by the decoder
+
+
+def write_nbest(path: str | Path, header: Header, lists: Iterable[NBest]) -> int:
+    """Write the file, complete or not at all; returns the number of utterances."""
+    count = 0
+    with atomic_write(path) as stream:
+        print(json.dumps({"format": FORMAT, **asdict(header)}, ensure_ascii=False), file=stream)
+        for nbest in lists:
+            print(json.dumps(_to_json(nbest), ensure_ascii=False), file=stream)
+            count += 1
+    return count
+
+
+def read_header(path: str | Path) -> Header:
+    """The first line of an N-best file."""
+    for value in _lines(path):
+        return _header(path, value)
+    raise FewerError(f"{path} is empty; an N-best file starts with a header line")
+
+
+def read_nbest(path: str | Path) -> Iterator[NBest]:
+    """The utterances of an N-best file, one at a time."""
+    for number, value in enumerate(_lines(path), start=1):
+        if number == 1:
+            _header(path, value)
+            continue
+        try:
+            hypotheses = tuple(
+                Hypothesis(h["text"], tuple(h["tokens"]), h["scores"], h["length"], h["score"], h.get("ended", True))
+                for h in value["nbest"]
+            )
+            yield NBest(value["id"], hypotheses, value.get("ref"), value.get("speaker"))
+        except (KeyError, TypeError) as error:
+            raise FewerError(f"{path}, line {number}: not an N-best list: {error}") from error
+
+
+def _to_json(nbest: NBest) -> dict[str, Any]:
+    for hypothesis in nbest.hypotheses:
+        if not all(math.isfinite(score) for score in hypothesis.scores.values()):
+            raise FewerError(f"utterance {nbest.id}: a score is not finite: {hypothesis.scores}")
+    value: dict[str, Any] = {"id": nbest.id}
+    value |= {} if nbest.ref is None else {"ref": nbest.ref}
+    value |= {} if nbest.speaker is None else {"speaker": nbest.speaker}
+    value["nbest"] = [asdict(hypothesis) for hypothesis in nbest.hypotheses]
+    return value
+
+
+def _header(path: str | Path, value: Any) -> Header:
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise FewerError(f"{path}: the first line is not a {FORMAT} header; is this an N-best file of `fewer decode`?")
+    return Header(tuple(value["terms"]), value["scales"], LengthPolicy(**value["length"]), value.get("info", {}))
+
+
+def _lines(path: str | Path) -> Iterator[Any]:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            for number, line in enumerate(stream, start=1):
+                try:
+                    yield json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise FewerError(f"{path}, line {number}: not valid JSON ({error})") from error
+    except OSError as error:
+        raise FewerError(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,70 @@
+"""A scorer is anything that says the next label's log-probabilities.
+
+Rows are hypotheses, utterance-major: with B utterances and K hypotheses each, row b·K + k is hypothesis k of
+utterance b, so that a scorer can view any row tensor as (B, K, …) with K = rows / B. A search starts with one row
+for each utterance and reorders to more.
+"""
+
+from collections.abc import Sequence, Sized
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+NOTHING = -1  # the label before the first one
+
+State = Any  # a tree (dict, list, tuple, None) of tensors whose first dimension is the row
+Memory = Any  # what a scorer keeps of the utterances; read-only, never copied per row
+
+
+class Scorer(Protocol):
+    """Scores every possible next label of every row. Holds no state of its own between calls."""
+
+    terms: Sequence[str]  # names of what it scores; an AED and its ILM can be one scorer with two terms
+    vocab_size: int
+
+    def start(self, encoded: Sized) -> tuple[Memory, State]:
+        """Memory for `len(encoded)` utterances and the state of one row each, before any label."""
+        ...
+
+    def step(self, memory: Memory, state: State, labels: Tensor) -> tuple[Tensor, State]:
+        """Read `labels` (rows,), NOTHING at first; give log-probabilities (terms, rows, V) of the next label."""
+        ...
+
+    def reorder(self, state: State, rows: Tensor) -> State:
+        """The state in which row i is what row `rows[i]` was."""
+        ...
+
+    def select(self, memory: Memory, utterances: Tensor) -> Memory:
+        """The memory of the given utterances only."""
+        ...
+
+
+def select_rows(tree: Any, rows: Tensor) -> Any:
+    """index_select on the first dimension of every tensor of a tree: the default way to reorder or select."""
+    if isinstance(tree, Tensor):
+        return tree.index_select(0, rows)
+    if isinstance(tree, dict):
+        return {key: select_rows(value, rows) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(select_rows(value, rows) for value in tree))
+    if isinstance(tree, list | tuple):
+        return type(tree)(select_rows(value, rows) for value in tree)
+    if tree is None:
+        return None
+    raise TypeError(f"a state is a tree of tensors, not {type(tree).__name__}")
+
+
+class TreeState:
+    """Gives a scorer the default `reorder` and `select`, for states and memories that are trees of tensors."""
+
+    def reorder(self, state: State, rows: Tensor) -> State:
+        return select_rows(state, rows)
+
+    def select(self, memory: Memory, utterances: Tensor) -> Memory:
+        return select_rows(memory, utterances)
+
+
+def first_labels(utterances: int, device: torch.device | str = "cpu") -> Tensor:
+    """NOTHING for one row of each utterance."""
+    return torch.full((utterances,), NOTHING, dtype=torch.long, device=device)
