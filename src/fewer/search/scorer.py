@@ -11,6 +11,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from fewer.models.tree import TreeState, select_rows
+
+__all__ = ["NOTHING", "Memory", "Scorer", "State", "TreeState", "first_labels", "select_rows"]
+
 NOTHING = -1  # the label before the first one
 
 State = Any  # a tree (dict, list, tuple, None) of tensors whose first dimension is the row
@@ -38,31 +42,6 @@ class Scorer(Protocol):
     def select(self, memory: Memory, utterances: Tensor) -> Memory:
         """The memory of the given utterances only."""
         ...
-
-
-def select_rows(tree: Any, rows: Tensor) -> Any:
-    """index_select on the first dimension of every tensor of a tree: the default way to reorder or select."""
-    if isinstance(tree, Tensor):
-        return tree.index_select(0, rows)
-    if isinstance(tree, dict):
-        return {key: select_rows(value, rows) for key, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(select_rows(value, rows) for value in tree))
-    if isinstance(tree, list | tuple):
-        return type(tree)(select_rows(value, rows) for value in tree)
-    if tree is None:
-        return None
-    raise TypeError(f"a state is a tree of tensors, not {type(tree).__name__}")
-
-
-class TreeState:
-    """Gives a scorer the default `reorder` and `select`, for states and memories that are trees of tensors."""
-
-    def reorder(self, state: State, rows: Tensor) -> State:
-        return select_rows(state, rows)
-
-    def select(self, memory: Memory, utterances: Tensor) -> Memory:
-        return select_rows(memory, utterances)
 
 
 def first_labels(utterances: int, device: torch.device | str = "cpu") -> Tensor:

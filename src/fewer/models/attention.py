@@ -1,0 +1,103 @@
+"""Location-aware MLP attention (paper eq. 1 and 2; SPEC §1)."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fewer.models.context import Context
+from fewer.models.encoded import Encoded
+from fewer.models.lstm import glorot_, init_linear
+
+
+class AttentionMemory(NamedTuple):
+    """What attention keeps of each utterance."""
+
+    states: Tensor  # (B, T, D_enc)
+    keys: Tensor  # (B, T, E): W_h h_t + b
+    fertility: Tensor  # (B, T): 0.5·sigmoid(w·h_t)
+    padding: Tensor  # (B, T): True on padding
+
+
+class AttentionState(NamedTuple):
+    accumulated: Tensor  # (rows, T): A_i
+    weights: Tensor  # (rows, T): α_i, for plots
+
+
+class Attention(Context):
+    """e_{i,t} = v·tanh(W_h h_t + b + W_s s_i + W_β β_{i,t}), α = softmax over valid frames, c_i = Σ_t α_{i,t} h_t.
+
+    β_i = A_{i-1}, where A_i = A_{i-1} + 0.5·α_i·sigmoid(w·h) accumulates what was attended to.
+    """
+
+    needs_encoder = True
+
+    def __init__(self, encoder_size: int, decoder_size: int, energy: int, transform_state: bool = True):
+        super().__init__()
+        if not transform_state and decoder_size != energy:
+            raise ValueError(f"a decoder state of {decoder_size} cannot be added to an energy of {energy}")
+        self.size = encoder_size
+        self.key = init_linear(nn.Linear(encoder_size, energy))
+        self.query = init_linear(nn.Linear(decoder_size, energy, bias=False)) if transform_state else nn.Identity()
+        self.feedback = nn.Parameter(torch.empty(energy))  # W_β
+        self.energy = nn.Parameter(torch.empty(energy))  # v
+        self.fertility = init_linear(nn.Linear(encoder_size, 1, bias=False))  # w
+        glorot_(self.feedback, 1, energy)
+        glorot_(self.energy, energy, 1)
+
+    def prepare(self, encoded: Encoded) -> AttentionMemory:
+        states = encoded.states
+        fertility = 0.5 * torch.sigmoid(self.fertility(states)).squeeze(-1)
+        return AttentionMemory(states, self.key(states), fertility, ~encoded.mask)
+
+    def start(self, memory: AttentionMemory, like: Tensor) -> tuple[Tensor, AttentionState]:
+        rows = like.shape[0]
+        zeros = memory.states.new_zeros(rows, memory.states.shape[1])
+        return memory.states.new_zeros(rows, self.size), AttentionState(zeros, zeros)
+
+    def step(
+        self, memory: AttentionMemory, state: AttentionState, decoder_state: Tensor, embedded: Tensor
+    ) -> tuple[Tensor, AttentionState]:
+        utterances, frames = memory.padding.shape
+        accumulated = state.accumulated.view(utterances, -1, frames)  # (B, K, T)
+        query = self.query(decoder_state).view(utterances, -1, self.energy.shape[0])  # (B, K, E)
+        energies = additive_energies(memory.keys, query, accumulated, self.feedback, self.energy)  # (B, K, T)
+        weights = energies.masked_fill(memory.padding[:, None], float("-inf")).softmax(dim=-1)
+        context = weights @ memory.states  # (B, K, D_enc)
+        accumulated = accumulated + weights * memory.fertility[:, None]
+        return context.flatten(0, 1), AttentionState(accumulated.flatten(0, 1), weights.flatten(0, 1))
+
+
+def additive_energies(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, energy: Tensor) -> Tensor:
+    """v·tanh(keys + query + feedback·weight), the (B, K, T, E) in between never kept for the backward pass.
+
+    keys (B, T, E), query (B, K, E), feedback (B, K, T), weight (E,), energy v (E,) -> (B, K, T)
+    """
+    result: Tensor = _AdditiveEnergies.apply(keys, query, feedback, weight, energy)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _tanh_inner(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor) -> Tensor:
+    """σ(2·(keys + query + feedback·weight)) = (1 + tanh)/2: torch's sigmoid is several times faster than its tanh."""
+    inner = torch.add(keys[:, None], query[:, :, None])  # (B, K, T, E)
+    inner.addcmul_(feedback[..., None], weight)
+    return inner.mul_(2.0).sigmoid_()
+
+
+class _AdditiveEnergies(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, energy: Tensor) -> Tensor:
+        ctx.save_for_backward(keys, query, feedback, weight, energy)
+        return _tanh_inner(keys, query, feedback, weight) @ (2.0 * energy) - energy.sum()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        keys, query, feedback, weight, energy = ctx.saved_tensors
+        gradient = gradients[0]  # (B, K, T)
+        half = _tanh_inner(keys, query, feedback, weight)  # σ; tanh = 2σ − 1, tanh' = 4σ(1 − σ)
+        d_energy = 2.0 * (gradient.flatten() @ half.flatten(0, 2)) - gradient.sum()
+        inner = half.addcmul_(half, half, value=-1.0).mul_(4.0 * energy).mul_(gradient[..., None])  # (B, K, T, E)
+        d_keys, d_query = inner.sum(1), inner.sum(2)
+        d_feedback = inner @ weight
+        d_weight = feedback.flatten() @ inner.flatten(0, 2)
+        return d_keys, d_query, d_feedback, d_weight, d_energy

@@ -1,0 +1,68 @@
+"""The context is a part: a decoder asks it for c_i and does not care where c_i comes from.
+
+Attention over the encoder states is one context; each ILM estimator of the paper is another (`fewer.ilm`).
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fewer.models.encoded import Encoded
+
+
+class Context(nn.Module):
+    """Says c_i for every row. Subclasses answer `step`, or `sequence` if c_i depends on the labels alone."""
+
+    size: int  # D_enc
+    needs_encoder: bool = False  # whether c_i depends on the utterance
+
+    def prepare(self, encoded: Encoded) -> Any:
+        """What is kept of the utterances: a tree of tensors with the utterance as first dimension."""
+        return None
+
+    def start(self, memory: Any, like: Tensor) -> tuple[Tensor, Any]:
+        """c_0 and the state of `like.shape[0]` rows; c_0 is zero in the paper's model. -> (rows, D_enc), state"""
+        return like.new_zeros(like.shape[0], self.size), None
+
+    def step(self, memory: Any, state: Any, decoder_state: Tensor, embedded: Tensor) -> tuple[Tensor, Any]:
+        """c_i from s_i (rows, D_dec) and the embedding of y_{i-1} (rows, E). -> (rows, D_enc), state"""
+        raise NotImplementedError
+
+    def sequence(self, memory: Any, embedded: Tensor) -> Tensor | None:
+        """All of c_1 … c_N at once when they do not depend on the decoder's state, else None.
+
+        embedded: (B, N, E), that of y_0 … y_{N-1}. -> (B, N, D_enc)
+        """
+        return None
+
+
+class ConstantContext(Context):
+    """c_i is the same vector at every step; c_0 is zero, as in the recogniser, if `special_first` (SPEC §4)."""
+
+    vector: Tensor  # (D_enc,)
+
+    def __init__(self, vector: Tensor, special_first: bool = True, trainable: bool = False):
+        super().__init__()
+        self.size, self.special_first = vector.shape[0], special_first
+        if trainable:
+            self.vector = nn.Parameter(vector.clone())
+        else:
+            self.register_buffer("vector", vector.clone())
+
+    def start(self, memory: Any, like: Tensor) -> tuple[Tensor, Any]:
+        vectors = self.vector.expand(like.shape[0], -1)
+        return (torch.zeros_like(vectors) if self.special_first else vectors), None
+
+    def step(self, memory: Any, state: Any, decoder_state: Tensor, embedded: Tensor) -> tuple[Tensor, Any]:
+        return self.vector.expand(decoder_state.shape[0], -1), None
+
+    def sequence(self, memory: Any, embedded: Tensor) -> Tensor:
+        return self.vector.expand(embedded.shape[0], embedded.shape[1], -1)
+
+
+class ZeroContext(ConstantContext):
+    """ĉ_i = 0: the decoder hears nothing (HAT; Meng et al. 2021)."""
+
+    def __init__(self, size: int):
+        super().__init__(torch.zeros(size))

@@ -1,0 +1,184 @@
+"""Decoders of the paper: an LSTM (plain or zoneout) or a feed-forward state, and the maxout readout (SPEC §1).
+
+A decoder does not own its attention: it is given a `Context`. So the recogniser, each of its internal LMs, and the
+decoder-like LM are this one class with different contexts.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fewer.config import Config
+from fewer.models.context import Context, ZeroContext
+from fewer.models.lstm import Lstm, LstmState, ZoneoutLstm, glorot_, init_linear
+
+
+class DecoderConfig(Config):
+    state: Literal["lstm", "zoneout_lstm", "feed_forward"] = "lstm"
+    size: int = 1000  # units of s_i; a feed-forward state is as wide as the attention's energy
+    embedding: int = 621
+    readout: int = 1000  # before maxout, which halves it
+    dropout: float = 0.3  # on the output layer's input
+    cell_zoneout: float = 0.15  # zoneout_lstm only
+    output_zoneout: float = 0.05  # zoneout_lstm only
+    history: int = 3  # k, feed_forward only: how many labels the state sees
+
+
+class LstmDecoderState(nn.Module):
+    """s_i = LSTM(s_{i-1}, [y_{i-1}; c_{i-1}]) (paper eq. 3), forget bias +1."""
+
+    def __init__(self, config: DecoderConfig, context_size: int):
+        super().__init__()
+        inputs = config.embedding + context_size
+        if config.state == "lstm":
+            self.lstm: Lstm = Lstm(inputs, config.size, forget_bias=1.0)
+        else:
+            self.lstm = ZoneoutLstm(inputs, config.size, 1.0, config.cell_zoneout, config.output_zoneout)
+
+    def start(self, like: Tensor) -> LstmState:
+        return self.lstm.start(like.shape[0])
+
+    def step(self, embedded: Tensor, context: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
+        new = self.lstm.step(torch.cat([embedded, context], dim=-1), state)
+        return new[0], self.lstm.zone(new, state) if isinstance(self.lstm, ZoneoutLstm) else new
+
+    def sequence(self, embedded: Tensor, previous_contexts: Tensor) -> Tensor:
+        """All s_i at once for known contexts. (B, N, E), (B, N, D_enc) -> (B, N, size)"""
+        inputs = torch.cat([embedded, previous_contexts], dim=-1)
+        if not isinstance(self.lstm, ZoneoutLstm):
+            return self.lstm(inputs)[0]
+        state, outputs = self.lstm.start(inputs.shape[0]), []
+        for step in inputs.unbind(1):
+            new = self.lstm.step(step, state)
+            outputs.append(new[0])
+            state = self.lstm.zone(new, state)
+        return torch.stack(outputs, dim=1)
+
+
+class FeedForwardDecoderState(nn.Module):
+    """s_i = tanh(W[y_{i-1}; …; y_{i-k}; c_{i-1}] + b): no recurrence but through the attention (paper eq. 5)."""
+
+    def __init__(self, config: DecoderConfig, context_size: int):
+        super().__init__()
+        self.history, self.embedding = config.history, config.embedding
+        self.linear = init_linear(nn.Linear(config.history * config.embedding + context_size, config.size))
+
+    def start(self, like: Tensor) -> Tensor:
+        return like.new_zeros(like.shape[0], self.history - 1, self.embedding)  # y_{i-2} … y_{i-k}
+
+    def step(self, embedded: Tensor, context: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        history = torch.cat([embedded[:, None], state], dim=1)  # (rows, k, E), newest first
+        return torch.tanh(self.linear(torch.cat([history.flatten(1), context], dim=-1))), history[:, :-1]
+
+    def sequence(self, embedded: Tensor, previous_contexts: Tensor) -> Tensor:
+        """All s_i at once for known contexts. (B, N, E), (B, N, D_enc) -> (B, N, size)"""
+        padded = functional.pad(embedded, (0, 0, self.history - 1, 0))
+        windows = padded.unfold(1, self.history, 1).flip(-1).transpose(2, 3).flatten(2)  # (B, N, k·E), newest first
+        return torch.tanh(self.linear(torch.cat([windows, previous_contexts], dim=-1)))
+
+
+class DecoderState(NamedTuple):
+    """Everything a row must remember: all tensors have the row as first dimension."""
+
+    cell: Any  # of the state network
+    context: Tensor  # c_{i-1}, (rows, D_enc)
+    context_state: Any  # of the context
+
+
+class Decoded(NamedTuple):
+    """A teacher-forced pass."""
+
+    logits: Tensor  # (B, N, V)
+    states: Tensor  # s_1 … s_N, (B, N, D_dec)
+    contexts: Tensor  # c_1 … c_N, (B, N, D_enc)
+    context_states: list[Any]  # of every step, () if the contexts came all at once
+
+
+class Decoder(nn.Module):
+    """P(y_i | y_<i, c) = softmax(linear ∘ maxout ∘ linear [s_i; y_{i-1}; c_i]) (paper eq. 4)."""
+
+    def __init__(self, config: DecoderConfig, vocab_size: int, context_size: int):
+        super().__init__()
+        self.config, self.vocab_size, self.context_size = config, vocab_size, context_size
+        self.embedding = nn.Embedding(vocab_size, config.embedding)
+        glorot_(self.embedding.weight, vocab_size, config.embedding)
+        state = FeedForwardDecoderState if config.state == "feed_forward" else LstmDecoderState
+        self.state: LstmDecoderState | FeedForwardDecoderState = state(config, context_size)
+        self.readout = init_linear(nn.Linear(config.size + config.embedding + context_size, config.readout))
+        self.output = init_linear(nn.Linear(config.readout // 2, vocab_size))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def embed(self, labels: Tensor) -> Tensor:
+        """Embeddings; zero where there is no label yet. (…) -> (…, E)"""
+        return self.embedding(labels.clamp_min(0)) * (labels >= 0).unsqueeze(-1)
+
+    def logits(self, decoder_state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        """The readout. (…, D_dec), (…, E), (…, D_enc) -> (…, V)"""
+        readout = self.readout(torch.cat([decoder_state, embedded, context], dim=-1))
+        maxout = readout.unflatten(-1, (-1, 2)).amax(dim=-1)
+        return self.output(self.dropout(maxout))
+
+    def start(self, context: Context, memory: Any, rows: int) -> DecoderState:
+        like = self.embedding.weight.new_empty(rows, 0)
+        return DecoderState(self.state.start(like), *context.start(memory, like))
+
+    def advance(
+        self, context: Context, memory: Any, state: DecoderState, embedded: Tensor
+    ) -> tuple[Tensor, DecoderState]:
+        """s_i and the new state, which holds c_i. (rows, E) -> (rows, D_dec), state"""
+        decoder_state, cell = self.state.step(embedded, state.context, state.cell)
+        new_context, context_state = context.step(memory, state.context_state, decoder_state, embedded)
+        return decoder_state, DecoderState(cell, new_context, context_state)
+
+    def step(self, context: Context, memory: Any, state: DecoderState, labels: Tensor) -> tuple[Tensor, DecoderState]:
+        """Logits of y_i after reading y_{i-1} = `labels` (-1 before the first). (rows,) -> (rows, V), state"""
+        embedded = self.embed(labels)
+        decoder_state, state = self.advance(context, memory, state, embedded)
+        return self.logits(decoder_state, embedded, state.context), state
+
+    def teacher_forced(self, context: Context, memory: Any, labels: Tensor) -> Decoded:
+        """Logits of every label given the true ones before it. (B, N) -> Decoded"""
+        inputs = torch.cat([torch.full_like(labels[:, :1], -1), labels[:, :-1]], dim=1)
+        embedded = self.embed(inputs)  # (B, N, E)
+        contexts = context.sequence(memory, embedded)
+        if contexts is not None:
+            first, _ = context.start(memory, embedded[:, 0])
+            previous = torch.cat([first[:, None], contexts[:, :-1]], dim=1)
+            states = self.state.sequence(embedded, previous)
+            return Decoded(self.logits(states, embedded, contexts), states, contexts, [])
+        state = self.start(context, memory, labels.shape[0])
+        steps = []
+        for step in embedded.unbind(1):
+            decoder_state, state = self.advance(context, memory, state, step)
+            steps.append((decoder_state, state.context, state.context_state))
+        states, contexts = (torch.stack([step[part] for step in steps], dim=1) for part in (0, 1))
+        return Decoded(self.logits(states, embedded, contexts), states, contexts, [step[2] for step in steps])
+
+
+class DecoderLikeLmConfig(DecoderConfig):
+    kind: Literal["decoder_like_lm"] = "decoder_like_lm"
+    vocab_size: int
+
+
+class DecoderLikeLm(nn.Module):
+    """An LM with the decoder's exact topology and no context: what the decoder could learn from transcripts alone."""
+
+    def __init__(self, config: DecoderLikeLmConfig):
+        super().__init__()
+        self.config, self.vocab_size = config, config.vocab_size
+        self.decoder = Decoder(config, config.vocab_size, 0)
+        self.context = ZeroContext(0)
+
+    def log_probs(self, labels: Tensor) -> Tensor:
+        """log P(labels[i] = v | labels[<i]) for every v. (B, N) -> (B, N, V)"""
+        return functional.log_softmax(self.decoder.teacher_forced(self.context, None, labels).logits, dim=-1)
+
+    def start(self, rows: int) -> DecoderState:
+        return self.decoder.start(self.context, None, rows)
+
+    def step(self, state: DecoderState, labels: Tensor) -> tuple[Tensor, DecoderState]:
+        """Next label's log-probabilities after reading `labels`, -1 before the first. (rows,) -> (rows, V)"""
+        logits, state = self.decoder.step(self.context, None, state, labels)
+        return functional.log_softmax(logits, dim=-1), state

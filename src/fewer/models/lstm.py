@@ -1,0 +1,106 @@
+"""LSTM layers with one bias, the paper's initialisation, and zoneout."""
+
+import torch
+from torch import Tensor, nn
+
+LstmState = tuple[Tensor, Tensor]  # h and c, (rows, n) each
+
+
+def glorot_(weight: Tensor, fan_in: int, fan_out: int) -> None:
+    """Glorot-uniform with the given fans (SPEC §2: an LSTM matrix counts as one (in, 4n) matrix)."""
+    limit = (6.0 / (fan_in + fan_out)) ** 0.5
+    nn.init.uniform_(weight, -limit, limit)
+
+
+def init_linear(layer: nn.Linear) -> nn.Linear:
+    """Glorot-uniform weight, zero bias."""
+    glorot_(layer.weight, layer.in_features, layer.out_features)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+class Lstm(nn.Module):
+    """One LSTM layer in one direction. Gates in torch's order: input, forget, cell, output."""
+
+    def __init__(self, input_size: int, size: int, forget_bias: float = 0.0):
+        super().__init__()
+        self.input_size, self.size = input_size, size
+        self.weight_ih = nn.Parameter(torch.empty(4 * size, input_size))
+        self.weight_hh = nn.Parameter(torch.empty(4 * size, size))
+        self.bias = nn.Parameter(torch.zeros(4 * size))
+        offset = torch.zeros(4 * size)
+        offset[size : 2 * size] = forget_bias  # added at run time, so that the parameter itself decays to 0
+        self.register_buffer("offset", offset, persistent=False)
+        self.offset: Tensor
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        glorot_(self.weight_ih, self.input_size, 4 * self.size)
+        glorot_(self.weight_hh, self.size, 4 * self.size)
+        nn.init.zeros_(self.bias)
+
+    def start(self, rows: int) -> LstmState:
+        zeros = self.weight_hh.new_zeros(rows, self.size)
+        return zeros, zeros
+
+    def forward(self, inputs: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
+        """All steps of a sequence. (B, N, input) -> (B, N, size), last state"""
+        h, c = self.start(inputs.shape[0]) if state is None else state
+        weights = [self.weight_ih, self.weight_hh, self.bias, self.offset]
+        initial = (h.unsqueeze(0), c.unsqueeze(0))
+        outputs, h, c = torch.lstm(inputs, initial, weights, True, 1, 0.0, self.training, False, True)
+        return outputs, (h.squeeze(0), c.squeeze(0))
+
+    def step(self, inputs: Tensor, state: LstmState) -> LstmState:
+        """One step. (rows, input) -> (rows, size)"""
+        return torch.lstm_cell(inputs, state, self.weight_ih, self.weight_hh, self.bias, self.offset)
+
+
+class ZoneoutLstm(Lstm):
+    """An LSTM whose recurrent state keeps part of its old value; its output is the raw h (Krueger et al. 2017).
+
+    In training each unit keeps its old value with the given probability, in evaluation the expectation is taken.
+    """
+
+    def __init__(self, input_size: int, size: int, forget_bias: float, cell_zoneout: float, output_zoneout: float):
+        super().__init__(input_size, size, forget_bias)
+        self.cell_zoneout, self.output_zoneout = cell_zoneout, output_zoneout
+
+    def zone(self, new: LstmState, old: LstmState) -> LstmState:
+        """The recurrent state to go on with."""
+        return self._keep(new[0], old[0], self.output_zoneout), self._keep(new[1], old[1], self.cell_zoneout)
+
+    def _keep(self, new: Tensor, old: Tensor, share: float) -> Tensor:
+        if self.training:
+            return torch.where(torch.rand_like(new) < share, old, new)
+        return share * old + (1 - share) * new
+
+
+class BlstmLayer(nn.Module):
+    """A bidirectional LSTM layer whose result does not depend on padding: output [forward; backward]."""
+
+    def __init__(self, input_size: int, size: int):
+        super().__init__()
+        self.forward_lstm = Lstm(input_size, size)
+        self.backward_lstm = Lstm(input_size, size)
+
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T, input), (B,) -> (B, T, 2·size), zeros on padding"""
+        reverse = reversal(lengths, inputs.shape[1])
+        forward, _ = self.forward_lstm(inputs)
+        flipped, _ = self.backward_lstm(reorder_time(inputs, reverse))
+        outputs = torch.cat([forward, reorder_time(flipped, reverse)], dim=-1)
+        padding = torch.arange(inputs.shape[1], device=inputs.device) >= lengths[:, None]
+        return outputs.masked_fill(padding[:, :, None], 0.0)
+
+
+def reversal(lengths: Tensor, longest: int) -> Tensor:
+    """Indices that turn each sequence around within its own length and leave its padding alone. (B, T)"""
+    time = torch.arange(longest, device=lengths.device).expand(len(lengths), -1)
+    return torch.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
+
+
+def reorder_time(values: Tensor, indices: Tensor) -> Tensor:
+    """values[b, indices[b, t]]. (B, T, D), (B, T) -> (B, T, D)"""
+    return values.gather(1, indices[:, :, None].expand(-1, -1, values.shape[2]))
