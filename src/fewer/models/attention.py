@@ -73,7 +73,7 @@ def additive_energies(keys: Tensor, query: Tensor, feedback: Tensor, weight: Ten
 
     keys (B, T, E), query (B, K, E), feedback (B, K, T), weight (E,), energy v (E,) -> (B, K, T)
     """
-    result: Tensor = _AdditiveEnergies.apply(keys, query, feedback, weight, energy)  # type: ignore[no-untyped-call]
+    result: Tensor = _AdditiveEnergies.apply(keys, query, feedback, weight, energy)
     return result
 
 

@@ -6,6 +6,7 @@ step-by-step scorer give the same numbers.
 
 import math
 from collections.abc import Sequence, Sized
+from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 import torch
@@ -59,7 +60,7 @@ class LstmLm(nn.Module):
         self.embedding = nn.Embedding(config.vocab_size, config.embedding)
         glorot_(self.embedding.weight, config.vocab_size, config.embedding)
         sizes = [config.embedding] + [config.size] * config.layers
-        self.layers = nn.ModuleList([Lstm(a, b) for a, b in zip(sizes, sizes[1:], strict=False)])
+        self.layers = nn.ModuleList([Lstm(a, b) for a, b in pairwise(sizes)])
         self.output = init_linear(nn.Linear(config.size, config.vocab_size))
         self.dropout = nn.Dropout(config.dropout)
 
