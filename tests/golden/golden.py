@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fewer.ilm.contexts import MiniLstmContext
 from fewer.models.aed import AED, AedConfig
 from fewer.models.decoder import DecoderConfig
 from fewer.models.encoded import Encoded
@@ -171,3 +172,12 @@ def golden_transformer_lm(file: str = "lm") -> TransformerLm:
         norm(block.attention_norm, f"{name}self_att_laynorm")
         norm(block.feed_forward_norm, f"{name}ff_laynorm")
     return model.eval()
+
+
+def golden_mini_lstm() -> MiniLstmContext:
+    source = arrays("ilm_lstm")
+    context = MiniLstmContext(CONFIG.decoder.embedding, CONFIG.encoder.output, units=7)
+    rec = "param:output/rec/mini_att_lstm/rec/"
+    set_lstm(context.lstm, *(gates(source[rec + name], "gifo") for name in ("W", "W_re", "b")))
+    set_linear(context.linear, source["param:output/rec/mini_att/W"], source["param:output/rec/mini_att/b"])
+    return context.eval()

@@ -1,5 +1,6 @@
 """Location-aware MLP attention (paper eq. 1 and 2; SPEC §1)."""
 
+import copy
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ from fewer.models.lstm import glorot_, init_linear
 class AttentionMemory(NamedTuple):
     """What attention keeps of each utterance."""
 
-    states: Tensor  # (B, T, D_enc)
+    values: Tensor  # (B, T, D_enc): h_t, or its projection
     keys: Tensor  # (B, T, E): W_h h_t + b
     fertility: Tensor  # (B, T): 0.5·sigmoid(w·h_t)
     padding: Tensor  # (B, T): True on padding
@@ -44,16 +45,24 @@ class Attention(Context):
         self.fertility = init_linear(nn.Linear(encoder_size, 1, bias=False))  # w
         glorot_(self.feedback, 1, energy)
         glorot_(self.energy, energy, 1)
+        self.projection: Tensor | None = None  # (D_enc, size), of the values
+
+    def project(self, matrix: Tensor) -> "Attention":
+        """Σ_t α_t h_t · matrix = Σ_t α_t (h_t · matrix): the product is taken once per frame, not once per row."""
+        projected = copy.copy(self)  # shares the parameters
+        projected.size, projected.projection = matrix.shape[1], matrix
+        return projected
 
     def prepare(self, encoded: Encoded) -> AttentionMemory:
         states = encoded.states
         fertility = 0.5 * torch.sigmoid(self.fertility(states)).squeeze(-1)
-        return AttentionMemory(states, self.key(states), fertility, ~encoded.mask)
+        values = states if self.projection is None else states @ self.projection
+        return AttentionMemory(values, self.key(states), fertility, ~encoded.mask)
 
     def start(self, memory: AttentionMemory, like: Tensor) -> tuple[Tensor, AttentionState]:
         rows = like.shape[0]
-        zeros = memory.states.new_zeros(rows, memory.states.shape[1])
-        return memory.states.new_zeros(rows, self.size), AttentionState(zeros, zeros)
+        zeros = memory.values.new_zeros(rows, memory.values.shape[1])
+        return memory.values.new_zeros(rows, self.size), AttentionState(zeros, zeros)
 
     def step(
         self, memory: AttentionMemory, state: AttentionState, decoder_state: Tensor, embedded: Tensor
@@ -63,7 +72,7 @@ class Attention(Context):
         query = self.query(decoder_state).view(utterances, -1, self.energy.shape[0])  # (B, K, E)
         energies = additive_energies(memory.keys, query, accumulated, self.feedback, self.energy)  # (B, K, T)
         weights = energies.masked_fill(memory.padding[:, None], float("-inf")).softmax(dim=-1)
-        context = weights @ memory.states  # (B, K, D_enc)
+        context = weights @ memory.values  # (B, K, D_enc)
         accumulated = accumulated + weights * memory.fertility[:, None]
         return context.flatten(0, 1), AttentionState(accumulated.flatten(0, 1), weights.flatten(0, 1))
 

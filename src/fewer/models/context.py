@@ -36,6 +36,13 @@ class Context(nn.Module):
         """
         return None
 
+    def project(self, matrix: Tensor) -> "Context":
+        """The context that says c_i · matrix: lets a search fold a decoder's context weights into what makes c_i.
+
+        matrix: (D_enc, P)
+        """
+        raise NotImplementedError
+
 
 class ConstantContext(Context):
     """c_i is the same vector at every step; c_0 is zero, as in the recogniser, if `special_first` (SPEC §4)."""
@@ -59,6 +66,9 @@ class ConstantContext(Context):
 
     def sequence(self, memory: Any, embedded: Tensor) -> Tensor:
         return self.vector.expand(embedded.shape[0], embedded.shape[1], -1)
+
+    def project(self, matrix: Tensor) -> "ConstantContext":
+        return ConstantContext(self.vector.detach() @ matrix, self.special_first)
 
 
 class ZeroContext(ConstantContext):

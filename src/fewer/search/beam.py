@@ -1,0 +1,133 @@
+"""Batched beam search over utterances × beam (SPEC §6). It knows weighted terms and nothing about speech.
+
+An ended hypothesis stays in the beam and competes with the others by its score, which is normalised by length unless
+the policy says otherwise; an utterance is done when its whole beam has ended or is as long as allowed.
+"""
+
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewer.errors import FewerError
+from fewer.models.tree import select_rows
+from fewer.search.fusion import Fusion
+from fewer.search.nbest import Hypothesis, LengthPolicy
+from fewer.search.scorer import first_labels
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    beam: int = 12  # hypotheses kept for each utterance: 12 (Switchboard, TED-LIUM), 32 (LibriSpeech)
+    length: LengthPolicy = field(default_factory=LengthPolicy)
+    n_best: int | None = None  # how many to return; None: the whole beam
+    max_length: int | None = None  # labels at the most; None: as many as the utterance has encoder frames
+
+
+@dataclass
+class Beam:
+    """The hypotheses of the utterances that are still being searched. B utterances × K hypotheses."""
+
+    total: Tensor  # (B, K) weighted sum of the terms
+    scores: Tensor  # (B, K, terms) each term's own sum
+    rank: Tensor  # (B, K) what they are ordered by; -inf: no hypothesis
+    length: Tensor  # (B, K) labels, end label counted
+    ended: Tensor  # (B, K)
+    tokens: Tensor  # (B, K, steps) end label included
+
+
+def beam_search(
+    fusion: Fusion,
+    encoded: Sized,
+    max_lengths: Tensor,
+    options: SearchOptions = SearchOptions(),
+    to_text: Callable[[Sequence[int]], str] = lambda tokens: " ".join(map(str, tokens)),
+) -> list[tuple[Hypothesis, ...]]:
+    """N-best lists of all utterances, best first. max_lengths: (B,) labels at the most, end label counted."""
+    if options.beam < 1:
+        raise FewerError(f"the beam is {options.beam}; it must be at least 1")
+    if options.max_length is not None:
+        max_lengths = max_lengths.clamp_max(options.max_length)
+    if len(max_lengths) and int(max_lengths.min()) < 1:
+        raise FewerError(f"utterance {int(max_lengths.argmin())} of the batch may have no label: is it empty?")
+    results: list[tuple[Hypothesis, ...]] = [()] * len(encoded)
+    with torch.inference_mode():
+        memory, states = fusion.start(encoded)
+        utterances = torch.arange(len(encoded))  # which ones are still being searched
+        beam = _empty_beam(len(encoded), len(fusion.terms), max_lengths.device)
+        labels = first_labels(len(encoded), max_lengths.device)
+        step = 0
+        while len(utterances):
+            combined, log_probs, states = fusion.step(memory, states, labels, first=step == 0)
+            step += 1
+            beam, parents, labels = _extend(fusion, beam, combined, log_probs, step, options)
+            done = beam.ended.all(dim=1) | (max_lengths <= step)
+            going = torch.arange(len(utterances), device=done.device)
+            if done.any():
+                for index in done.nonzero().flatten().tolist():
+                    results[int(utterances[index])] = _hypotheses(fusion, beam, index, options, to_text)
+                going = (~done).nonzero().flatten()
+                memory = fusion.select(memory, going)
+                beam = Beam(**select_rows(vars(beam), going))
+                utterances, max_lengths = utterances[going.cpu()], max_lengths[going]
+                parents, labels = parents[going], labels[going]
+            parents, labels = parents.flatten(), labels.flatten()
+            states = fusion.reorder(states, parents)
+    return results
+
+
+def _empty_beam(utterances: int, terms: int, device: torch.device) -> Beam:
+    zeros = torch.zeros(utterances, 1, device=device)
+    scores = torch.zeros(utterances, 1, terms, dtype=torch.float64, device=device)
+    tokens = torch.zeros(utterances, 1, 0, dtype=torch.long, device=device)
+    return Beam(zeros.double(), scores, zeros.double(), zeros.long(), zeros.bool(), tokens)
+
+
+def _extend(
+    fusion: Fusion, beam: Beam, combined: Tensor, log_probs: Tensor, step: int, options: SearchOptions
+) -> tuple[Beam, Tensor, Tensor]:
+    """The best continuations: the new beam, and the row each came from and its label, both (B, K)."""
+    utterances, width = beam.total.shape
+    vocab_size = combined.shape[-1]
+    combined = combined.view(utterances, width, vocab_size)
+    combined = combined.masked_fill(beam.ended[:, :, None], float("-inf"))
+    combined[:, :, fusion.end].masked_fill_(beam.ended, 0.0)  # an ended hypothesis has one continuation: itself
+    length = torch.where(beam.ended, beam.length, step)
+    # Ranks are affine in the score of the next label, so the best labels of a row are the best of `combined`.
+    count = min(options.beam, vocab_size)
+    best, labels = combined.topk(count, dim=-1)  # (B, K, count)
+    totals = beam.total[:, :, None] + best
+    policy = options.length
+    ranks = (totals + policy.reward * length[:, :, None]) / length[:, :, None] ** policy.exponent
+    ranks = ranks.masked_fill(beam.rank[:, :, None].isneginf(), float("-inf")).flatten(1)
+    if bool(ranks.isnan().any()):
+        raise FewerError(f"a score is not a number at label {step}: look at the term '{fusion.culprit(log_probs)}'")
+    rank, flat = ranks.topk(min(options.beam, ranks.shape[1]), dim=-1)  # (B, K')
+    parent = flat.div(count, rounding_mode="floor")  # (B, K')
+    label = labels.flatten(1).gather(1, flat)
+    was_ended = beam.ended.gather(1, parent)
+    rows = parent + torch.arange(utterances, device=parent.device)[:, None] * width  # (B, K')
+    gained = log_probs[:, rows, label].movedim(0, -1).double()  # (B, K', terms)
+    scores = beam.scores.flatten(0, 1)[rows] + gained.masked_fill(was_ended[:, :, None], 0.0)
+    tokens = torch.cat([beam.tokens.flatten(0, 1)[rows], label[:, :, None]], dim=2)
+    ended = was_ended | (label == fusion.end) | rank.isneginf()
+    new = Beam(totals.flatten(1).gather(1, flat), scores, rank, length.gather(1, parent), ended, tokens)
+    return new, rows, label
+
+
+def _hypotheses(
+    fusion: Fusion, beam: Beam, index: int, options: SearchOptions, to_text: Callable[[Sequence[int]], str]
+) -> tuple[Hypothesis, ...]:
+    """One utterance's beam, best first."""
+    hypotheses: list[Hypothesis] = []
+    lists: list[Any] = [value[index].tolist() for value in (beam.rank, beam.length, beam.scores, beam.tokens)]
+    for rank, length, scores, tokens in zip(*lists, strict=True):
+        if rank == float("-inf"):
+            continue
+        ended = tokens[length - 1] == fusion.end
+        words = tuple(tokens[: length - 1] if ended else tokens[:length])
+        terms = dict(zip(fusion.terms, scores, strict=True))
+        hypotheses.append(Hypothesis(to_text(words), words, terms, length, rank, ended))
+    return tuple(hypotheses[: options.n_best])

@@ -1,0 +1,106 @@
+"""Log-linear fusion: any number of named, weighted terms from any number of scorers.
+
+Masks, the end-label policy and maps between vocabularies live here, so that scorers need not know of them.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence, Sized
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewer.errors import FewerError
+from fewer.search.scorer import Scorer, State
+
+
+class Mapped:
+    """A scorer over another vocabulary, seen through a map: `ids[v]` is its label for our label v."""
+
+    def __init__(self, scorer: Scorer, ids: Tensor):
+        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < scorer.vocab_size:
+            raise FewerError(f"label map of {', '.join(scorer.terms)}: ids must lie in 0 … {scorer.vocab_size - 1}")
+        self.scorer, self.ids = scorer, ids
+        self.terms, self.vocab_size = scorer.terms, len(ids)
+        self.start, self.reorder, self.select = scorer.start, scorer.reorder, scorer.select
+
+    def step(self, memory: Any, state: State, labels: Tensor) -> tuple[Tensor, State]:
+        inner = torch.where(labels < 0, labels, self.ids[labels.clamp_min(0)])
+        log_probs, state = self.scorer.step(memory, state, inner)
+        return log_probs.index_select(2, self.ids), state
+
+
+class Fusion:
+    """score(label) = Σ scale · log P_term(label). An ILM is a term with a negative scale."""
+
+    def __init__(
+        self,
+        scorers: Sequence[Scorer],
+        scales: Mapping[str, float],
+        end: int = 0,
+        end_scored_by: Collection[str] | None = None,  # terms that score the end label; None: all
+        suppress: Tensor | None = None,  # (V,) True: never output; every term is renormalised over the rest
+        suppress_first: Tensor | None = None,  # (V,) the same for the first label; None: as `suppress`
+    ):
+        self.scorers, self.end = list(scorers), end
+        self.terms = tuple(term for scorer in scorers for term in scorer.terms)
+        self._check(scales, end_scored_by)
+        self.vocab_size = scorers[0].vocab_size
+        self.scales = {term: float(scales.get(term, 0.0)) for term in self.terms}
+        self.weights = torch.tensor([self.scales[term] for term in self.terms])
+        silent = [term for term in self.terms if end_scored_by is not None and term not in end_scored_by]
+        self.silent_at_end = torch.tensor([term in silent for term in self.terms]) if silent else None
+        self.suppress = suppress
+        self.suppress_first = suppress if suppress_first is None else suppress_first
+
+    def _check(self, scales: Mapping[str, float], end_scored_by: Collection[str] | None) -> None:
+        for scorer in self.scorers:
+            if scorer.vocab_size != self.scorers[0].vocab_size:
+                raise FewerError(
+                    f"'{'/'.join(scorer.terms)}' has {scorer.vocab_size} labels but "
+                    f"'{'/'.join(self.scorers[0].terms)}' has {self.scorers[0].vocab_size}: "
+                    "train the LM on the recogniser's own tokens, or give a label map"
+                )
+        for name in [*scales, *(end_scored_by or ())]:
+            if name not in self.terms:
+                raise FewerError(f"there is no term '{name}'; the terms are {', '.join(self.terms)}")
+        for name, scale in scales.items():
+            if not isinstance(scale, int | float) or not math.isfinite(scale):
+                raise FewerError(f"the scale of '{name}' is {scale!r}; it must be a finite number")
+        if len(set(self.terms)) != len(self.terms):
+            raise FewerError(f"two terms have the same name: {', '.join(self.terms)}")
+
+    def start(self, encoded: Sized) -> tuple[list[Any], list[State]]:
+        pairs = [scorer.start(encoded) for scorer in self.scorers]
+        return [memory for memory, _ in pairs], [state for _, state in pairs]
+
+    def step(
+        self, memory: list[Any], states: list[State], labels: Tensor, first: bool = False
+    ) -> tuple[Tensor, Tensor, list[State]]:
+        """The weighted sum and every term's log-probabilities. (rows,) -> (rows, V), (terms, rows, V), states"""
+        parts, new = [], []
+        for scorer, kept, state in zip(self.scorers, memory, states, strict=True):
+            part, state = scorer.step(kept, state, labels)
+            parts.append(part)
+            new.append(state)
+        log_probs = torch.cat(parts)
+        suppress = self.suppress_first if first else self.suppress
+        if suppress is not None:
+            log_probs -= log_probs.masked_fill(suppress, float("-inf")).logsumexp(dim=-1, keepdim=True)
+        if self.silent_at_end is not None:
+            log_probs[self.silent_at_end, :, self.end] = 0.0
+        combined = torch.tensordot(self.weights.to(log_probs), log_probs, dims=1)
+        if suppress is not None:
+            combined.masked_fill_(suppress, float("-inf"))
+        return combined, log_probs, new
+
+    def reorder(self, states: list[State], rows: Tensor) -> list[State]:
+        return [scorer.reorder(state, rows) for scorer, state in zip(self.scorers, states, strict=True)]
+
+    def select(self, memory: list[Any], utterances: Tensor) -> list[Any]:
+        return [scorer.select(kept, utterances) for scorer, kept in zip(self.scorers, memory, strict=True)]
+
+    def culprit(self, log_probs: Tensor) -> str:
+        """The first term with a score that is not a number."""
+        bad = log_probs.isnan().flatten(1).any(dim=1).tolist()
+        return next((term for term, is_bad in zip(self.terms, bad, strict=True) if is_bad), "the weighted sum")
