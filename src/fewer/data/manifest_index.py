@@ -1,0 +1,229 @@
+"""The index of a manifest: where each line begins, how long its utterance and its transcript are, what is wrong.
+
+Records of 24 bytes, then a summary as JSON, then the length of the summary in 8 bytes.
+"""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from fewer.data.lines import open_decompressed, read_raw_lines
+from fewer.errors import FewerError
+from fewer.files import atomic_write, fingerprint
+from fewer.progress import Bar
+
+FORMAT = "fewer-manifest-index/1"
+RECORD = np.dtype([("offset", "<u8"), ("length", "<u4"), ("duration", "<f4"), ("chars", "<i4"), ("subset", "<u4")])
+PACK = struct.Struct("<QIfiI")  # a RECORD
+REMEMBERED = 1000  # bad lines that are kept by name; further ones are only counted
+
+
+@dataclass(frozen=True)
+class BadLine:
+    """A line of a manifest that cannot be used."""
+
+    line: int
+    id: str | None
+    problem: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: " + (f"{self.id}: " if self.id else "") + self.problem
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the index knows besides its records; stored behind them as JSON."""
+
+    format: str
+    size: int  # of the manifest in bytes …
+    mtime_ns: int  # … and when it was changed: an index for another state of the file is made again
+    lines_size: int  # bytes of the uncompressed lines
+    transcripts: bool
+    count: int
+    subsets: list[str]  # names of `custom["subset"]`; record field `subset` counts from 1 in it, 0 is none
+    bad_count: int
+    bad: list[BadLine]
+
+    def describes(self, state: os.stat_result, lines: Path) -> bool:
+        """Whether the manifest, and the copy of its lines if it is compressed, are as they were."""
+        unchanged = (self.size, self.mtime_ns) == (state.st_size, state.st_mtime_ns)
+        return unchanged and lines.exists() and lines.stat().st_size == self.lines_size
+
+
+def open_index(path: Path, transcripts: bool) -> tuple[Summary, Path, Path]:
+    """Find or make the index: its summary, its file, and the file of uncompressed lines that it points into."""
+    try:
+        state = path.stat()
+        with open(path, "rb") as stream:
+            compressed = stream.read(2) == b"\x1f\x8b"
+    except OSError as error:
+        raise FewerError(f"cannot read {path}: {error.strerror}") from error
+    places = []
+    for folder in _cache_folders(path):
+        index = folder / f".{path.name}.{'index' if transcripts else 'audio-index'}"
+        lines = folder / f".{path.name}.lines" if compressed else path
+        places.append((index, lines))
+        summary = _read_summary(index)
+        if summary and summary.describes(state, lines):
+            return summary, index, lines
+    for index, lines in places:
+        index.parent.mkdir(parents=True, exist_ok=True)
+        if os.access(index.parent, os.W_OK):
+            if compressed:
+                _decompress(path, lines)
+            return _build(state, lines, index, transcripts), index, lines
+    raise FewerError(
+        f"{path}: its index cannot be written; make {places[0][0].parent} or {places[1][0].parent} writable"
+    )
+
+
+def _cache_folders(path: Path) -> Iterable[Path]:
+    """Where an index may lie: beside the manifest, else in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return path.parent, cache / "fewer" / fingerprint(str(path.resolve()))[:16]
+
+
+def _read_summary(index: Path) -> Summary | None:
+    """The summary behind an index's records, or None when this is not a whole index of this format."""
+    try:
+        with open(index, "rb") as stream:
+            stream.seek(-8, os.SEEK_END)
+            (length,) = struct.unpack("<Q", stream.read(8))
+            stream.seek(-8 - length, os.SEEK_END)
+            records_size = stream.tell()
+            values = json.loads(stream.read(length))
+            values["bad"] = [BadLine(**bad) for bad in values["bad"]]
+            summary = Summary(**values)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return summary if summary.format == FORMAT and records_size == summary.count * RECORD.itemsize else None
+
+
+def _decompress(path: Path, lines: Path) -> None:
+    with open_decompressed(path) as stream, atomic_write(lines, "wb") as out:
+        try:
+            shutil.copyfileobj(stream, out, 1 << 20)
+        except (EOFError, OSError) as error:
+            raise FewerError(f"{path}: compressed data is damaged or cut off ({error})") from error
+
+
+def _build(state: os.stat_result, lines: Path, index: Path, transcripts: bool) -> Summary:
+    with atomic_write(index, "wb") as out:
+        scan = _Scan(lines, out, transcripts, twice=set())
+        if twice := scan.twice():
+            out.seek(0)
+            out.truncate()
+            scan = _Scan(lines, out, transcripts, twice)
+        summary = Summary(
+            FORMAT, state.st_size, state.st_mtime_ns, lines.stat().st_size, transcripts,
+            scan.count, list(scan.subsets), scan.bad_count, scan.bad,
+        )  # fmt: skip
+        footer = json.dumps(asdict(summary)).encode()
+        out.write(footer + struct.pack("<Q", len(footer)))
+    return summary
+
+
+class _Scan:
+    """One pass over the lines that writes the records. Ids seen more than once are found by their hashes, kept on disk;
+    a second pass, told these hashes, then marks every later appearance as bad."""
+
+    def __init__(self, lines: Path, out: IO[bytes], transcripts: bool, twice: set[int]):
+        self.count, self.bad_count, self.bad = 0, 0, list[BadLine]()
+        self.subsets: dict[str, int] = {}
+        self.hashes = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the scan)
+        first_line: dict[str, int] = {}
+        offset = 0
+        with Bar(f"indexing {lines.name}") as bar:
+            for number, line in enumerate(read_raw_lines(lines), start=1):
+                value = checked_cut(line, transcripts)
+                if isinstance(value, str):
+                    self.reject(number, line, value)
+                elif (before := first_line.get(value["id"])) is not None:
+                    self.reject(number, line, f"the id was used before, in line {before}")
+                else:
+                    hashed = _hash(value["id"])
+                    if hashed in twice:
+                        first_line[value["id"]] = number
+                    self.hashes.write(struct.pack("<Q", hashed))
+                    chars, subset = len(transcript(value)), self.subset(value)
+                    out.write(PACK.pack(offset, len(line), value["duration"], chars, subset))
+                    self.count += 1
+                offset += len(line)
+                bar.advance()
+
+    def reject(self, number: int, line: bytes, problem: str) -> None:
+        self.bad_count += 1
+        if len(self.bad) < REMEMBERED:
+            self.bad.append(BadLine(number, _id(line), problem))
+
+    def subset(self, value: dict[str, Any]) -> int:
+        for holder in (value, *(value.get("supervisions") or [])):
+            custom = holder.get("custom")
+            if isinstance(custom, dict) and "subset" in custom:
+                return self.subsets.setdefault(str(custom["subset"]), len(self.subsets) + 1)
+        return 0
+
+    def twice(self) -> set[int]:
+        """Hashes that occur more than once."""
+        if self.count < 2:
+            return set()
+        self.hashes.flush()
+        hashes = np.memmap(self.hashes, "<u8", "r+")
+        hashes.sort()
+        return set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+
+
+def transcript(value: dict[str, Any]) -> str:
+    """The text of a cut as it stands in a manifest."""
+    supervisions = value.get("supervisions") or [{}]
+    return supervisions[0].get("text") or ""
+
+
+def checked_cut(line: bytes, transcripts: bool) -> dict[str, Any] | str:
+    """The parsed line of a manifest, or what is wrong with it."""
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        return f"not valid JSON ({error})"
+    if not isinstance(value, dict) or value.get("type") not in ("MonoCut", "MultiCut"):
+        kind = value.get("type") if isinstance(value, dict) else type(value).__name__
+        return f"not a lhotse MonoCut or MultiCut (found {kind})"
+    if not isinstance(value.get("id"), str) or not value["id"]:
+        return "the cut has no id"
+    duration = value.get("duration")
+    if not isinstance(duration, int | float) or not math.isfinite(duration):
+        return f"duration {duration!r} is not a number"
+    if duration <= 0:
+        return f"duration is {duration}"
+    supervisions = value.get("supervisions") or []
+    if not isinstance(supervisions, list) or not all(isinstance(part, dict) for part in supervisions):
+        return "supervisions are not a list of objects"
+    if len(supervisions) > 1 or (transcripts and not supervisions):
+        return f"{len(supervisions)} supervisions instead of one"
+    if not all(isinstance(part.get("text"), str | None) for part in supervisions):
+        return f"the transcript is not text: {supervisions[0]['text']!r:.40}"
+    if transcripts and not transcript(value).strip():
+        return "the transcript is empty"
+    return value
+
+
+def _id(line: bytes) -> str | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value["id"] if isinstance(value, dict) and isinstance(value.get("id"), str) else None
+
+
+def _hash(id: str) -> int:
+    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little")
