@@ -59,9 +59,9 @@ class AED(nn.Module):
             raise ValueError("this model was built without a CTC branch")
         return functional.log_softmax(self.ctc(encoded.states), dim=-1)
 
-    def decayed_parts(self) -> list[nn.Module]:
-        """What L2 applies to (SPEC §2); the Switchboard recipe's zoneout LSTM is not among it."""
+    def l2_parameters(self) -> list[nn.Parameter]:
+        """What L2 applies to (SPEC §2), biases included; the Switchboard recipe's zoneout LSTM is not among it."""
         parts: list[Any] = [*self.encoder.convolutions, *self.encoder.layers, self.attention.key, self.decoder.output]
         if self.config.decoder.state == "lstm":
             parts.append(self.decoder.state)
-        return parts
+        return [parameter for part in parts for parameter in part.parameters()]

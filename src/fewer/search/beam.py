@@ -6,7 +6,6 @@ the policy says otherwise; an utterance is done when its whole beam has ended or
 
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,8 +65,10 @@ def beam_search(
             done = beam.ended.all(dim=1) | (max_lengths <= step)
             going = torch.arange(len(utterances), device=done.device)
             if done.any():
-                for index in done.nonzero().flatten().tolist():
-                    results[int(utterances[index])] = _hypotheses(fusion, beam, index, options, to_text)
+                finished = done.nonzero().flatten()
+                lists = _hypotheses(fusion, Beam(**select_rows(vars(beam), finished)), options, to_text)
+                for utterance, hypotheses in zip(utterances[finished.cpu()].tolist(), lists, strict=True):
+                    results[utterance] = hypotheses
                 going = (~done).nonzero().flatten()
                 memory = fusion.select(memory, going)
                 beam = Beam(**select_rows(vars(beam), going))
@@ -118,16 +119,19 @@ def _extend(
 
 
 def _hypotheses(
-    fusion: Fusion, beam: Beam, index: int, options: SearchOptions, to_text: Callable[[Sequence[int]], str]
-) -> tuple[Hypothesis, ...]:
-    """One utterance's beam, best first."""
-    hypotheses: list[Hypothesis] = []
-    lists: list[Any] = [value[index].tolist() for value in (beam.rank, beam.length, beam.scores, beam.tokens)]
-    for rank, length, scores, tokens in zip(*lists, strict=True):
-        if rank == float("-inf"):
-            continue
-        ended = tokens[length - 1] == fusion.end
-        words = tuple(tokens[: length - 1] if ended else tokens[:length])
-        terms = dict(zip(fusion.terms, scores, strict=True))
-        hypotheses.append(Hypothesis(to_text(words), words, terms, length, rank, ended))
-    return tuple(hypotheses[: options.n_best])
+    fusion: Fusion, beam: Beam, options: SearchOptions, to_text: Callable[[Sequence[int]], str]
+) -> list[tuple[Hypothesis, ...]]:
+    """The beam as N-best lists, best first."""
+    lists = []
+    columns = [value.tolist() for value in (beam.rank, beam.length, beam.scores, beam.tokens)]
+    for utterance in zip(*columns, strict=True):
+        hypotheses: list[Hypothesis] = []
+        for rank, length, scores, tokens in zip(*utterance, strict=True):
+            if rank == float("-inf"):
+                continue
+            ended = tokens[length - 1] == fusion.end
+            words = tuple(tokens[: length - 1] if ended else tokens[:length])
+            terms = dict(zip(fusion.terms, scores, strict=True))
+            hypotheses.append(Hypothesis(to_text(words), words, terms, length, rank, ended))
+        lists.append(tuple(hypotheses[: options.n_best]))
+    return lists

@@ -1,0 +1,152 @@
+"""What the beam search promises, against enumeration and across batches."""
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fewer.errors import FewerError
+from fewer.search.beam import SearchOptions, beam_search
+from fewer.search.fusion import Fusion, Mapped
+from fewer.search.nbest import LengthPolicy
+from tests.search.toys import TableScorer
+
+
+class OperationCount(TorchDispatchMode):
+    """Counts every torch operation that runs inside it."""
+
+    operations = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.operations += 1
+        return func(*args, **(kwargs or {}))
+
+
+VOCAB, LIMIT, UTTERANCES = 4, 4, 3
+POLICIES = [LengthPolicy(), LengthPolicy(0.6), LengthPolicy(0.0), LengthPolicy(0.0, reward=0.7)]
+
+
+def scorers() -> list[TableScorer]:
+    return [TableScorer(UTTERANCES, VOCAB, "aed", 1), TableScorer(UTTERANCES, VOCAB, "lm", 2, 0.5)]
+
+
+SCALES = {"aed": 1.0, "lm": 0.4}
+
+
+def every_sequence() -> list[tuple[int, ...]]:
+    """All label sequences that end with the end label 0 within the limit, or are as long as allowed without one."""
+    ended = [(*rest, 0) for n in range(LIMIT) for rest in itertools.product(range(1, VOCAB), repeat=n)]
+    return ended + list(itertools.product(range(1, VOCAB), repeat=LIMIT))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_wide_beam_finds_the_exact_best_sequence(policy: LengthPolicy) -> None:
+    terms = scorers()
+    options = SearchOptions(beam=300, length=policy)
+    found = beam_search(Fusion(terms, SCALES), range(UTTERANCES), torch.full((UTTERANCES,), LIMIT), options)
+    for utterance in range(UTTERANCES):
+        scored = {}
+        for labels in every_sequence():
+            total = sum(SCALES[t.terms[0]] * sum(t.score(utterance, labels)) for t in terms)
+            scored[labels] = policy.score(total, len(labels))
+        ranking = sorted(scored, key=lambda labels: -scored[labels])
+        hypotheses = found[utterance]
+        assert len(hypotheses) == len(scored)
+        for labels, hypothesis in zip(ranking[:20], hypotheses, strict=False):
+            assert hypothesis.tokens == tuple(label for label in labels if label)
+            assert hypothesis.ended == (labels[-1] == 0)
+            assert hypothesis.length == len(labels)
+            assert hypothesis.score == pytest.approx(scored[labels], abs=1e-5)
+            for term in terms:
+                assert hypothesis.scores[term.terms[0]] == pytest.approx(sum(term.score(utterance, labels)), abs=1e-5)
+            assert hypothesis.rescored(SCALES, policy) == pytest.approx(hypothesis.score, abs=1e-5)
+
+
+def test_an_utterance_alone_gives_the_same_list_as_in_a_batch() -> None:
+    limits = torch.tensor([9, 5, 7])
+    together = beam_search(Fusion(scorers(), SCALES), range(3), limits, SearchOptions(beam=3))
+    for utterance in range(3):
+        alone = scorers()
+        for scorer in alone:
+            scorer.table = scorer.table[utterance : utterance + 1]
+        single = beam_search(Fusion(alone, SCALES), range(1), limits[utterance : utterance + 1], SearchOptions(beam=3))
+        assert [h.tokens for h in single[0]] == [h.tokens for h in together[utterance]]
+
+
+def test_terms_that_do_not_score_the_end_label_add_nothing_at_the_end() -> None:
+    terms = scorers()
+    fusion = Fusion(terms, SCALES, end_scored_by=["aed"])
+    hypothesis = beam_search(fusion, range(3), torch.full((3,), 8), SearchOptions(beam=20))[0][0]
+    assert hypothesis.ended
+    expected = sum(terms[1].score(0, [*hypothesis.tokens, 0])[:-1])
+    assert hypothesis.scores["lm"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_suppressed_labels_never_come_and_every_term_is_renormalised() -> None:
+    terms = scorers()
+    suppress = torch.tensor([False, False, True, False])
+    first = torch.tensor([True, False, True, False])  # no empty transcript
+    fusion = Fusion(terms, {"aed": 1.0, "lm": -0.4}, suppress=suppress, suppress_first=first)
+    for utterance, hypotheses in enumerate(beam_search(fusion, range(3), torch.full((3,), 6), SearchOptions(beam=30))):
+        assert all(hypothesis.tokens and 2 not in hypothesis.tokens for hypothesis in hypotheses)
+        best = hypotheses[0]
+        history, expected = [-1, -1], 0.0
+        for i, label in enumerate([*best.tokens, 0] if best.ended else best.tokens):
+            row = terms[1].table[utterance, history[0], history[1]]
+            allowed = row[~(first if i == 0 else suppress)]
+            expected += float(row[label] - allowed.logsumexp(0))
+            history = [history[1], label]
+        assert best.scores["lm"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_label_map_lets_another_vocabulary_score() -> None:
+    aed, lm = scorers()
+    permutation = torch.tensor([2, 0, 3, 1])  # our label v is the LM's label permutation[v]
+    inner = TableScorer(UTTERANCES, VOCAB, "lm", 2, 0.5)
+    table = torch.empty_like(lm.table)
+    ids = torch.cat([permutation, torch.tensor([VOCAB])])  # the last row stands for "no label yet"
+    table[:, ids[:, None, None], ids[None, :, None], permutation[None, None, :]] = lm.table
+    inner.table = table
+    plain = beam_search(Fusion([aed, lm], SCALES), range(3), torch.full((3,), 6), SearchOptions(beam=4))
+    mapped = beam_search(
+        Fusion([aed, Mapped(inner, permutation)], SCALES), range(3), torch.full((3,), 6), SearchOptions(beam=4)
+    )
+    assert [[h.tokens for h in hypotheses] for hypotheses in plain] == [[h.tokens for h in h_] for h_ in mapped]
+
+
+def test_the_number_of_operations_does_not_grow_with_beam_or_batch() -> None:
+    def operations(utterances: int, beam: int) -> int:
+        term = TableScorer(utterances, 50, seed=3)
+        term.table[..., 0] = -1e3  # never ends before the limit
+        with OperationCount() as count:
+            limits = torch.full((utterances,), 6)
+            beam_search(Fusion([term], {"aed": 1.0}), range(utterances), limits, SearchOptions(beam=beam))
+        return count.operations
+
+    assert operations(16, 12) == operations(2, 2)
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf, "0.3"])
+def test_a_scale_that_is_not_a_number_is_refused(scale: object) -> None:
+    with pytest.raises(FewerError, match="scale of 'lm'"):
+        Fusion(scorers(), {"aed": 1.0, "lm": scale})  # type: ignore[dict-item]
+
+
+def test_vocabulary_mismatch_names_both_sides() -> None:
+    with pytest.raises(FewerError, match="'lm' has 5 labels but 'aed' has 4"):
+        Fusion([TableScorer(1, 4), TableScorer(1, 5, "lm")], {"aed": 1.0})
+
+
+def test_a_score_that_is_not_a_number_names_its_term() -> None:
+    aed, lm = scorers()
+    lm.table[:, 2] = math.nan
+    with pytest.raises(FewerError, match="term 'lm'"):
+        beam_search(Fusion([aed, lm], SCALES), range(3), torch.full((3,), 6), SearchOptions(beam=4))
+
+
+def test_an_empty_utterance_is_an_error() -> None:
+    with pytest.raises(FewerError, match="utterance 1"):
+        beam_search(Fusion(scorers(), SCALES), range(3), torch.tensor([3, 0, 4]), SearchOptions())

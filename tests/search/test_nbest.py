@@ -1,0 +1,43 @@
+"""The N-best file is complete or absent, and says where it is damaged."""
+
+from pathlib import Path
+
+import pytest
+
+from fewer.errors import FewerError
+from fewer.search.nbest import Header, Hypothesis, LengthPolicy, NBest, read_header, read_nbest, write_nbest
+
+HEADER = Header(("aed", "lm"), {"aed": 1.0, "lm": 0.3}, LengthPolicy(0.0, 0.5), {"beam": 4})
+LISTS = [
+    NBest("u1", (Hypothesis("a b", (3, 4), {"aed": -1.5, "lm": -2.0}, 3, -0.6),), "a b", "s1"),
+    NBest("u2", (Hypothesis("", (), {"aed": -0.5, "lm": -1.0}, 1, -0.8, ended=False),)),
+]
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "n.jsonl"
+    assert write_nbest(path, HEADER, LISTS) == 2
+    assert read_header(path) == HEADER
+    assert list(read_nbest(path)) == LISTS
+
+
+def test_nothing_is_left_when_a_score_is_not_finite(tmp_path: Path) -> None:
+    bad = NBest("u3", (Hypothesis("x", (1,), {"aed": float("nan"), "lm": 0.0}, 2, 0.0),))
+    with pytest.raises(FewerError, match="utterance u3"):
+        write_nbest(tmp_path / "n.jsonl", HEADER, [*LISTS, bad])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "n.jsonl"
+    write_nbest(path, HEADER, LISTS)
+    path.write_text(path.read_text()[:-20])
+    with pytest.raises(FewerError, match="line 3"):
+        list(read_nbest(path))
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "n.jsonl"
+    path.write_text('{"a": 1}\n')
+    with pytest.raises(FewerError, match="header"):
+        read_header(path)
