@@ -1,0 +1,76 @@
+"""`fewer prepare`: a corpus on disk -> manifests."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fewer.data.corpora import CORPORA
+from fewer.data.corpora.texts import Case
+
+if TYPE_CHECKING:
+    from fewer.data.corpora.prepare import SetSummary
+
+KINDS = "  ".join(f"{name}: {corpus.what}." for name, corpus in CORPORA.items())
+
+
+def command(
+    corpus: Annotated[str, typer.Argument(help=KINDS)],
+    src: Annotated[Path, typer.Argument(help="The corpus's folder, as it is distributed.")],
+    out: Annotated[Path, typer.Argument(help="Folder for the manifests.")],
+    sets: Annotated[list[str] | None, typer.Option("--set", help="Only this set (repeatable).")] = None,
+    splits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--split",
+            help="Also write parts of a set, divided by speaker: SET=PART:SPEAKERS,PART, such as "
+            "dev-clean=tune:20,report for the first 20 speakers (sorted) and the others (repeatable).",
+        ),
+    ] = None,
+    transcripts: Annotated[Path | None, typer.Option(help="Folder of the transcripts, if they are not in SRC.")] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="List entries that cannot be used and leave them out; else an error.")
+    ] = False,
+    resample: Annotated[
+        int | None,
+        typer.Option(min=1000, help="Give every utterance this sampling rate in Hz; rates may be mixed then."),
+    ] = None,
+    case: Annotated[Case, typer.Option(help="Letters of the transcripts.")] = Case.KEEP,
+    text: Annotated[bool, typer.Option("--text", help="Also write the transcripts as plain text, <set>.txt.")] = False,
+) -> None:
+    """Turn a corpus into manifests: OUT/<set>.jsonl, one utterance per line; nothing if anything is wrong."""
+    from fewer.data.corpora.prepare import PrepareOptions, prepare
+    from fewer.data.corpora.split import Split
+
+    options = PrepareOptions(
+        sets=tuple(sets or ()),
+        splits=tuple(Split.parse(text) for text in splits or ()),
+        transcripts=transcripts,
+        skip_bad=skip_bad,
+        resample=resample,
+        case=case,
+        text=text,
+    )
+    show(prepare(corpus, src, out, options))
+
+
+def show(summaries: "list[SetSummary]") -> None:
+    """Print a table of what was written to standard output."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from fewer.data.corpora.cuts import OVERSHOOT
+    from fewer.progress import say
+
+    table = Table("set", box=None, pad_edge=False)
+    for column in ("utterances", "hours", "speakers", "words"):
+        table.add_column(column, justify="right")
+    for one in summaries:
+        hours = f"{one.seconds / 3600:.2f}" if one.speakers else "–"
+        table.add_row(one.name, f"{one.utterances}", hours, f"{len(one.speakers) or '–'}", f"{one.words}")
+    Console(highlight=False).print(table)
+    for one in summaries:
+        if one.wordless:
+            say(f"{one.name}: left out {one.wordless} segments without words")
+        if one.shortened:
+            say(f"{one.name}: shortened {one.shortened} segments that ended up to {OVERSHOOT} s after their recording")

@@ -1,0 +1,134 @@
+"""Kaldi data directories: wav.scp, text, utt2spk and, if recordings are longer than utterances, segments."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from fewer.data.corpora.corpus import Items, Problem, Source, SpeechSet, Utterance
+from fewer.data.corpora.disk_table import DiskTable
+from fewer.data.corpora.places import find_root, numbered_lines, subfolders
+from fewer.data.corpora.texts import fold_space
+from fewer.errors import FewerError
+
+# The pipe that Kaldi's recipes write for SPHERE files, of which fewer reads the wanted channel itself.
+SPH2PIPE = re.compile(
+    r"(?:\S*/)?sph2pipe(?P<options>(?:\s+(?:-p|-f\s+(?:wav|rif)|-c\s+[12]))*)\s+(?P<file>[^-\s|;&<>()$`'\"][^\s|;&<>()$`'\"]*)\s*\|"
+)
+
+
+def sets(source: Source) -> list[SpeechSet]:
+    """The data directory itself, or each of those in a folder such as data/."""
+    expected = "a file wav.scp"
+    root = find_root(source.folder, lambda folder: bool(data_folders(folder)), expected)
+    return [SpeechSet(folder.name, partial(read_data_folder, folder)) for folder in data_folders(root)]
+
+
+def data_folders(folder: Path) -> list[Path]:
+    if (folder / "wav.scp").is_file():
+        return [folder]
+    return [path for path in subfolders(folder) if (path / "wav.scp").is_file()]
+
+
+def read_data_folder(folder: Path) -> Items:
+    """Utterances in the order of their ids; all files are kept on disk while they are compared."""
+    for name in ("text", "utt2spk"):
+        if not (folder / name).is_file():
+            raise FewerError(f"{folder} has no file {name!r}, so it is not a complete Kaldi data directory")
+    genders = _genders(folder / "spk2gender")
+    with ExitStack() as stack:
+        tables = {}
+        for name in ("wav.scp", "text", "utt2spk", "segments"):
+            tables[name] = stack.enter_context(DiskTable("place", "value"))
+            yield from _fill(tables[name], folder / name)
+        segmented = (folder / "segments").is_file()
+        for id, place, text in tables["text"]:
+            yield _utterance(id, place, text, folder, tables, segmented, genders)
+        for id, place, _ in tables["segments" if segmented else "wav.scp"]:
+            if tables["text"].get(id) is None:
+                yield Problem(place, f"utterance {id} has audio but no line in {folder / 'text'}")
+
+
+def _fill(table: DiskTable, path: Path) -> Iterator[Problem]:
+    if not path.is_file():
+        return
+    for place, line in numbered_lines(path):
+        key, *value = line.split(maxsplit=1)
+        if not table.add(key, place, value[0].strip() if value else ""):
+            yield Problem(place, f"{key} is there twice; the first is in {table.get(key)[0]}")  # type: ignore[index]
+
+
+def _utterance(
+    id: str,
+    place: str,
+    text: str,
+    folder: Path,
+    tables: dict[str, DiskTable],
+    segmented: bool,
+    genders: dict[str, str],
+) -> Utterance | Problem:
+    if not text:
+        return Problem(place, f"utterance {id} has no words")
+    speaker = tables["utt2spk"].get(id)
+    if speaker is None:
+        return Problem(place, f"utterance {id} has no speaker in {folder / 'utt2spk'}")
+    recording, start, end = id, 0.0, None
+    if segmented:
+        segment = tables["segments"].get(id)
+        if segment is None:
+            return Problem(place, f"utterance {id} has no line in {folder / 'segments'}")
+        place = segment[0]
+        try:
+            recording, begin, finish = segment[1].split()
+            start, end = float(begin), None if finish == "-1" else float(finish)
+        except ValueError:
+            return Problem(place, f"expected `utterance recording start end`, found {f'{id} {segment[1]}'!r:.80}")
+    audio = tables["wav.scp"].get(recording)
+    if audio is None:
+        return Problem(place, f"utterance {id} has no audio: {recording} is not in {folder / 'wav.scp'}")
+    file = parse_audio(audio[1], folder)
+    if isinstance(file, str):
+        return Problem(audio[0], file)
+    return Utterance(
+        id=id,
+        audio=file[0],
+        text=fold_space(text),
+        speaker=speaker[1],
+        where=place,
+        start=start,
+        end=end,
+        channel=file[1],
+        recording=recording,
+        gender=genders.get(speaker[1]),
+        custom={"subset": folder.name},
+    )
+
+
+def parse_audio(value: str, folder: Path) -> tuple[Path, int | None] | str:
+    """File and channel that an entry of wav.scp means, or what is wrong with it. Nothing is ever run."""
+    if match := SPH2PIPE.fullmatch(value):
+        channel = re.search(r"-c\s+([12])", match["options"])
+        return find_audio(match["file"], folder), int(channel[1]) - 1 if channel else None
+    if value.endswith("|") or value.startswith("|"):
+        return (
+            f"the command {value!r:.120} is not run; put the path of an audio file there "
+            "(WAV, FLAC, Ogg and SPHERE are read directly), or `sph2pipe -f wav -p -c 1 FILE |`"
+        )
+    if re.search(r"\.ark:\d+$", value):
+        return f"audio inside a Kaldi archive ({value}) is not read; put the path of an audio file there"
+    return find_audio(value, folder), None
+
+
+def find_audio(name: str, folder: Path) -> Path:
+    """A path of wav.scp: absolute, or relative to the data directory, a folder around it, or the current directory."""
+    path = Path(name)
+    places = (folder, folder.parent, folder.parent.parent, Path.cwd())
+    return next((place / path for place in places if (place / path).is_file()), folder / path)
+
+
+def _genders(path: Path) -> dict[str, str]:
+    if not path.is_file():
+        return {}
+    fields = (line.split() for _, line in numbered_lines(path))
+    return {words[0]: words[1] for words in fields if len(words) == 2}
