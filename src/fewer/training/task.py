@@ -1,0 +1,63 @@
+"""What the trainer trains: a task says what the module, its data and its losses are."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from fewer.data.reading import Batches
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where training stands when a batch is seen."""
+
+    sub_epoch: int  # from 1 on
+    step: int  # optimiser steps of the whole run before this one
+    training: bool = True  # False: a dev batch
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Sums over the labels of a batch."""
+
+    total: Tensor  # what is minimised
+    parts: dict[str, Tensor]  # what is shown; "ce", the cross entropy without smoothing, is always among them
+
+
+class Task(Protocol):
+    """A module, its data and its losses. Growing means that the module changes from one stage to the next.
+
+    Batches are dataclasses with at least `ids` and `label_lengths`.
+    """
+
+    train: Batches[Any]
+    dev: Batches[Any]
+
+    def stage(self, sub_epoch: int) -> int:
+        """The growing stage of a sub-epoch; always 0 if nothing grows."""
+        ...
+
+    def build(self, stage: int) -> nn.Module:
+        """A stage's module with new weights. What does not require gradients is frozen and not in checkpoints."""
+        ...
+
+    def grow(self, old: nn.Module, new: nn.Module) -> None:
+        """Put the weights of the stage before into a newly built module."""
+        ...
+
+    def losses(self, module: nn.Module, batch: Any, moment: Moment) -> Losses:
+        """Loss sums of a batch."""
+        ...
+
+    def penalty(self, module: nn.Module) -> Tensor | None:
+        """What is added once for every planned batch whatever its size, such as L2."""
+        ...
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """The batch with its tensors on `device`."""
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    moved = {name: value.to(device, non_blocking=True) for name, value in values.items() if isinstance(value, Tensor)}
+    return replace(batch, **moved)

@@ -1,0 +1,93 @@
+"""The processes of a run: one alone, or many under torchrun."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import distributed
+
+from fewer.errors import FewerError
+
+
+@dataclass(frozen=True)
+class World:
+    """Which process this is, among how many, on which device."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        """True in the one process that writes files and talks."""
+        return self.rank == 0
+
+    def sum(self, values: list[float]) -> list[float]:
+        """Element-wise sum over all processes."""
+        if self.size == 1:
+            return values
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(total)
+        return total.tolist()
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every process's `value`, in every process."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        distributed.all_gather_object(values, value)
+        return values
+
+    def wait(self) -> None:
+        """Until every process is here."""
+        if self.size > 1:
+            distributed.barrier()
+
+    def same(self, value: Any) -> Any:
+        """The first process's `value`, in every process."""
+        if self.size == 1:
+            return value
+        values = [value]
+        distributed.broadcast_object_list(values, src=0)
+        return values[0]
+
+
+def alone(device: str | torch.device = "cpu") -> World:
+    """One process by itself."""
+    return World(0, 1, torch.device(device))
+
+
+@contextmanager
+def joined(device: str = "auto") -> Iterator[World]:
+    """Join the processes that torchrun started, or be alone; leave them at the end."""
+    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    chosen = choose_device(device, int(os.environ.get("LOCAL_RANK", 0)))
+    if size == 1:
+        yield alone(chosen)
+        return
+    if chosen.type == "cuda":
+        torch.cuda.set_device(chosen)
+    distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    try:
+        yield World(rank, size, chosen)
+    finally:
+        distributed.destroy_process_group()
+
+
+def choose_device(name: str, local_rank: int = 0) -> torch.device:
+    """ "auto" is this process's GPU if there is one, else the CPU."""
+    available = torch.cuda.device_count()
+    if name == "auto":
+        return torch.device("cuda", local_rank % available) if available else torch.device("cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise FewerError(f"device: {name!r} is not a device; write auto, cpu, cuda or cuda:0") from error
+    if device.type == "cuda":
+        if not available:
+            raise FewerError(f"device: {name} asked for, but torch sees no GPU here; write device: cpu or auto")
+        return torch.device("cuda", local_rank if device.index is None else device.index)
+    return device
