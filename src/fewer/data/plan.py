@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from fewer.config import Config
 from fewer.errors import FewerError
@@ -19,7 +19,9 @@ Items = np.ndarray  # (n,) int64: numbers of utterances or sentences
 
 class PlanConfig(Config):
     max_size: int = Field(10_000, ge=1)  # padded frames (of text: labels) in one batch: sequences × the longest
-    max_size_from: dict[int, int] = Field({})  # other limits from given sub-epochs on, such as {1: 20000, 31: 10000}
+    max_size_from: dict[PositiveInt, PositiveInt] = Field(
+        {}
+    )  # other limits from given sub-epochs on, such as {1: 20000, 31: 10000}
     max_sequences: int = Field(200, ge=1)  # sequences in one batch
     accumulate: int = Field(1, ge=1)  # batches whose gradients make one step
     sub_epochs: int = Field(1, ge=1)  # a sub-epoch is one of so many parts of the data; together they are all of it

@@ -1,0 +1,242 @@
+import gzip
+import json
+import os
+import pickle
+import re
+import stat
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lhotse import MonoCut, Recording, SupervisionSegment
+from lhotse.audio import AudioSource
+
+from fewer.data import manifest_index
+from fewer.data.manifest import Manifest, is_manifest, read_transcripts
+from fewer.errors import FewerError
+
+
+def cut(id, text="SOME WORDS", duration=2.5, subset=None, speaker="s1"):
+    """What `fewer prepare` writes for an utterance."""
+    recording = Recording(
+        id=f"rec-{id}",
+        sources=[AudioSource(type="file", channels=[0], source=f"/audio/{id}.flac")],
+        sampling_rate=16000,
+        num_samples=160000,
+        duration=10.0,
+    )
+    supervision = SupervisionSegment(
+        id=id, recording_id=recording.id, start=0, duration=duration, channel=0, text=text, speaker=speaker
+    )
+    return MonoCut(
+        id=id, start=0.5, duration=duration, channel=0, supervisions=[supervision], recording=recording,
+        custom=subset and {"subset": subset},
+    )  # fmt: skip
+
+
+def write_manifest(path, cuts):
+    """Cuts, dicts or raw lines as a manifest."""
+    lines = []
+    for value in cuts:
+        value = value.to_dict() if isinstance(value, MonoCut) else value
+        lines.append(value if isinstance(value, str) else json.dumps(value))
+    content = "".join(line + "\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def changed(id, **fields):
+    return {**cut(id).to_dict(), **fields}
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
+
+
+@given(
+    utterances=st.lists(st.tuples(texts, st.floats(0.1, 30)), min_size=1, max_size=12),
+    suffix=st.sampled_from([".jsonl", ".jsonl.gz"]),
+)
+@settings(max_examples=30, deadline=None)
+def test_every_cut_comes_back_in_any_order(tmp_path_factory, utterances, suffix):
+    path = tmp_path_factory.mktemp("manifest") / f"train{suffix}"
+    cuts = [cut(f"utt-{i}", text, duration) for i, (text, duration) in enumerate(utterances)]
+    manifest = Manifest(write_manifest(path, cuts))
+    assert len(manifest) == len(cuts)
+    for index in reversed(range(len(cuts))):
+        assert manifest[index] == cuts[index]
+        assert manifest.id(index) == cuts[index].id
+    assert list(manifest.ids()) == [cut.id for cut in cuts]
+    assert list(manifest.texts()) == [text for text, _ in utterances]
+    assert list(read_transcripts(path)) == [text for text, _ in utterances]
+    np.testing.assert_array_equal(manifest.durations, np.array([cut.duration for cut in cuts], np.float32))
+    np.testing.assert_array_equal(manifest.text_chars, [len(text) for text, _ in utterances])
+
+
+def test_index_takes_24_bytes_for_an_utterance_and_is_mapped_not_read(tmp_path):
+    manifest = Manifest(write_manifest(tmp_path / "a.jsonl", [cut(f"u{i}") for i in range(50)]))
+    assert manifest_index.RECORD.itemsize == 24
+    assert isinstance(manifest._records, np.memmap)
+    assert manifest.durations.dtype == np.float32
+    assert manifest.text_chars.dtype == np.int32
+
+
+def test_index_is_used_again_until_the_manifest_changes(tmp_path):
+    path = write_manifest(tmp_path / "a.jsonl", [cut("u1"), cut("u2")])
+    Manifest(path)
+    index = tmp_path / ".a.jsonl.index"
+    made = index.stat().st_mtime_ns
+    Manifest(path)
+    assert index.stat().st_mtime_ns == made
+    write_manifest(path, [cut("u1"), cut("u3")])
+    os.utime(path, ns=(made + 10**9, made + 10**9))
+    assert list(Manifest(path).ids()) == ["u1", "u3"]
+    with open(path, "a") as stream:
+        stream.write(json.dumps(cut("u4").to_dict()) + "\n")
+    assert list(Manifest(path).ids()) == ["u1", "u3", "u4"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", None])
+def test_a_damaged_index_is_made_again(tmp_path, damage):
+    path = write_manifest(tmp_path / "a.jsonl", [cut("u1"), cut("u2")])
+    Manifest(path)
+    index = tmp_path / ".a.jsonl.index"
+    index.write_bytes(index.read_bytes()[10:] if damage is None else damage)
+    assert list(Manifest(path).ids()) == ["u1", "u2"]
+
+
+def test_index_goes_to_the_cache_if_the_folder_cannot_be_written(tmp_path, monkeypatch):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    path = write_manifest(folder / "a.jsonl", [cut("u1")])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(manifest_index.os, "access", lambda place, mode: place != folder)
+    assert Manifest(path).id(0) == "u1"
+    assert [p.name for p in folder.iterdir()] == ["a.jsonl"]
+    assert list((tmp_path / "cache").rglob(".a.jsonl.index"))
+    monkeypatch.setattr(manifest_index.os, "access", lambda place, mode: False)
+    assert Manifest(path).id(0) == "u1"
+    os.utime(path)
+    with pytest.raises(FewerError, match="index cannot be written"):
+        Manifest(path)
+
+
+BAD_LINES = [
+    ("{oops", "line 2: not valid JSON"),
+    ("", "line 2: not valid JSON"),
+    ("[1]", "line 2: not a lhotse MonoCut or MultiCut (found list)"),
+    ({"id": "u2", "type": "MixedCut"}, "line 2: u2: not a lhotse MonoCut or MultiCut (found MixedCut)"),
+    (cut("u2", text=""), "line 2: u2: the transcript is empty"),
+    (cut("u2", text=" \t"), "line 2: u2: the transcript is empty"),
+    (changed("u2", duration=0), "line 2: u2: duration is 0"),
+    (changed("u2", duration=-1.5), "line 2: u2: duration is -1.5"),
+    (changed("u2", duration=None), "line 2: u2: duration None is not a number"),
+    (changed("u2", duration=float("nan")), "line 2: u2: duration nan is not a number"),
+    (changed("u2", supervisions=[]), "line 2: u2: 0 supervisions instead of one"),
+    (changed("u2", supervisions=[{"text": "A"}, {"text": "B"}]), "line 2: u2: 2 supervisions instead of one"),
+    (changed("u2", supervisions=["A"]), "line 2: u2: supervisions are not a list of objects"),
+    (changed("u2", supervisions=[{"text": 12}]), "line 2: u2: the transcript is not text: 12"),
+    (changed("", duration=1), "line 2: the cut has no id"),
+    (cut("u1"), "line 2: u1: the id was used before, in line 1"),
+]
+
+
+@pytest.mark.parametrize(("line", "complaint"), BAD_LINES)
+def test_a_bad_line_is_named_or_skipped_when_asked(tmp_path, line, complaint, capsys):
+    path = write_manifest(tmp_path / "a.jsonl", [cut("u1", subset="x"), line, cut("u3")])
+    with pytest.raises(FewerError, match=re.escape(complaint)) as error:
+        Manifest(path)
+    assert str(path) in str(error.value)
+    manifest = Manifest(path, skip_bad=True)
+    assert complaint in capsys.readouterr().err.replace("\n", " ").replace("  ", " ")
+    assert [bad.line for bad in manifest.skipped] == [2]
+    assert list(manifest.ids()) == ["u1", "u3"]
+    assert manifest[1] == cut("u3")
+
+
+def test_many_duplicates_are_counted_and_the_first_of_each_kept(tmp_path):
+    path = write_manifest(tmp_path / "a.jsonl", [cut(f"u{i % 7}", text=f"LINE {i}") for i in range(30)])
+    with pytest.raises(FewerError, match=r"23 lines cannot be used(?s:.)*line 8: u0.*\n(?s:.)*… and 13 more"):
+        Manifest(path)
+    manifest = Manifest(path, skip_bad=True)
+    assert list(manifest.texts()) == [f"LINE {i}" for i in range(7)]
+
+
+def test_audio_without_transcripts_is_fine_when_none_are_needed(tmp_path):
+    path = write_manifest(tmp_path / "a.jsonl", [changed("u1", supervisions=[]), cut("u2", text="")])
+    manifest = Manifest(path, transcripts=False)
+    assert [manifest.id(i) for i in range(2)] == ["u1", "u2"]
+    assert manifest.text_chars.tolist() == [0, 0]
+    with pytest.raises(FewerError, match="2 lines"):
+        Manifest(path)
+
+
+def test_missing_empty_and_truncated_manifests_are_refused(tmp_path):
+    with pytest.raises(FewerError, match=r"cannot read .*none\.jsonl"):
+        Manifest(tmp_path / "none.jsonl")
+    with pytest.raises(FewerError, match="has no utterances"):
+        Manifest(write_manifest(tmp_path / "empty.jsonl", []))
+    whole = write_manifest(tmp_path / "a.jsonl.gz", [cut(f"u{i}") for i in range(20)])
+    whole.write_bytes(whole.read_bytes()[:-30])
+    with pytest.raises(FewerError, match=r"a\.jsonl\.gz.*damaged or cut off"):
+        Manifest(whole)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".empty.jsonl.index", "a.jsonl.gz", "empty.jsonl"]
+    plain = write_manifest(tmp_path / "b.jsonl", [cut("u1"), cut("u2")])
+    plain.write_bytes(plain.read_bytes()[:-40])
+    with pytest.raises(FewerError, match="line 2: not valid JSON"):
+        Manifest(plain)
+
+
+def test_subsets_and_ids_are_found_by_regular_expressions(tmp_path):
+    cuts = [cut("19-1", subset="train-clean-100"), cut("20-1", subset="train-other-500"), cut("19-2")]
+    cuts.append(cut("21-1", subset="train-clean-360"))
+    manifest = Manifest(write_manifest(tmp_path / "a.jsonl", cuts))
+    assert manifest.subset_matches("clean").tolist() == [True, False, False, True]
+    assert manifest.id_matches("^19-").tolist() == [True, False, True, False]
+    with pytest.raises(FewerError, match=r"no subset matches 'dirty'.*train-clean-100, train-other-500"):
+        manifest.subset_matches("dirty")
+    with pytest.raises(FewerError, match=r"'\(' is not a regular expression"):
+        manifest.id_matches("(")
+
+
+def test_a_manifest_survives_pickling_and_is_not_carried_along(tmp_path):
+    manifest = Manifest(write_manifest(tmp_path / "a.jsonl", [cut(f"u{i}") for i in range(1000)]))
+    frozen = pickle.dumps(manifest)
+    assert len(frozen) < 2000
+    assert pickle.loads(frozen)[500] == cut("u500")
+
+
+def test_indices_outside_are_errors(tmp_path):
+    manifest = Manifest(write_manifest(tmp_path / "a.jsonl", [cut("u1")]))
+    for index in (1, -1):
+        with pytest.raises(IndexError):
+            manifest[index]
+
+
+def test_a_manifest_that_changes_under_our_hands_is_noticed(tmp_path):
+    path = write_manifest(tmp_path / "a.jsonl", [cut("u1"), cut("u2")])
+    manifest = Manifest(path)
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(FewerError, match="has changed while it was in use"):
+        manifest[1]
+
+
+def test_a_cut_that_lhotse_cannot_read_is_named(tmp_path):
+    manifest = Manifest(write_manifest(tmp_path / "a.jsonl", [changed("u1", recording={"id": "r"})]))
+    with pytest.raises(FewerError, match="utterance u1 is not a lhotse cut"):
+        manifest[0]
+
+
+def test_transcripts_of_a_bad_manifest_name_the_line(tmp_path):
+    path = write_manifest(tmp_path / "a.jsonl", [cut("u1"), cut("u2", text="")])
+    with pytest.raises(FewerError, match=r"a\.jsonl, line 2: the transcript is empty"):
+        list(read_transcripts(path))
+    assert is_manifest(path)
+    assert is_manifest("x.jsonl.gz")
+    assert not is_manifest("x.txt.gz")
+
+
+def test_index_is_readable_like_other_files(tmp_path):
+    path = write_manifest(tmp_path / "a.jsonl", [cut("u1")])
+    Manifest(path)
+    assert stat.S_IMODE((tmp_path / ".a.jsonl.index").stat().st_mode) == stat.S_IMODE(path.stat().st_mode)
