@@ -4,10 +4,13 @@ Two guards: a result on the set its scales were tuned on, and language-model tex
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-MIN_WORDS = 4  # transcripts shorter than this are found in any text
+WHOLE_LINE = 4  # words a transcript needs so that a whole line equal to it is no chance
+ANYWHERE = 8  # words it needs to be looked for inside lines too
+BUFFER = 100_000  # words searched at a time
 EXAMPLES = 5
 
 
@@ -40,29 +43,78 @@ def tuned_on_itself(tuned: UtteranceSet | None, scored: UtteranceSet) -> bool:
 class Overlap:
     """Test transcripts that stand in the text a language model was trained on."""
 
-    count: int  # utterances whose whole transcript is a line of the text
-    utterances: int  # looked for: those with at least MIN_WORDS words
-    examples: tuple[str, ...] = ()  # ids of the first few
+    count: int  # utterances whose transcript is in the text
+    utterances: int  # how many were looked for; very short ones are in any text and are not
+    examples: tuple[str, ...] = ()  # ids of the first few found
 
     def __str__(self) -> str:
         return f"{self.count} of {self.utterances} test transcripts are in the language model's text"
 
 
-def text_overlap(refs: Mapping[str, str], lines: Iterable[str], normalise: Callable[[str], str] = str) -> Overlap:
-    """Look for whole transcripts among the lines of a text of any length; memory grows with the transcripts alone.
+def text_overlap(refs: Mapping[str, str], lines: Iterable[str]) -> Overlap:
+    """Look for transcripts in a text of any length; memory grows with the transcripts alone.
 
-    Texts are compared by their words in lower case, after `normalise`. Very short transcripts ("yes", "oh no") are in
-    any text by chance and do not count.
+    A transcript of at least WHOLE_LINE words is found as a whole line, one of at least ANYWHERE words also inside
+    lines and across their ends. Letter case and punctuation do not count.
     """
-    wanted: dict[str, list[str]] = {}
+    whole: dict[str, list[str]] = {}
     for utterance, ref in refs.items():
-        words = normalise(ref).lower().split()
-        if len(words) >= MIN_WORDS:
-            wanted.setdefault(" ".join(words), []).append(utterance)
-    found: list[str] = []
-    utterances = sum(len(ids) for ids in wanted.values())
+        words = _words(ref)
+        if len(words) >= WHOLE_LINE:
+            whole.setdefault(" ".join(words), []).append(utterance)
+    looked_for = sum(len(ids) for ids in whole.values())
+    inside = _Finder(text for text in whole if text.count(" ") >= ANYWHERE - 1)
+    found: set[str] = set()
     for line in lines:
-        if not wanted:
-            break
-        found += wanted.pop(" ".join(normalise(line).lower().split()), [])
-    return Overlap(len(found), utterances, tuple(found[:EXAMPLES]))
+        words = _words(line)
+        text = " ".join(words)
+        if text in whole:
+            found.add(text)
+        found.update(inside.feed(words))
+    found.update(inside.finish())
+    ids = [utterance for text, those in whole.items() if text in found for utterance in those]
+    return Overlap(len(ids), looked_for, tuple(ids[:EXAMPLES]))
+
+
+def _words(text: str) -> list[str]:
+    return re.sub(r"[^\w']+", " ", text.casefold()).split()
+
+
+class _Finder:
+    """Finds word sequences in a stream of words, a buffer at a time."""
+
+    def __init__(self, texts: Iterable[str]):
+        self.by_start: dict[str, list[list[str]]] = {}  # the first ANYWHERE words -> the sequences that start so
+        self.first_words: set[str] = set()
+        self.longest = 0
+        self.buffer: list[str] = []
+        for words in map(str.split, texts):
+            self.by_start.setdefault(" ".join(words[:ANYWHERE]), []).append(words)
+            self.first_words.add(words[0])
+            self.longest = max(self.longest, len(words))
+
+    def feed(self, words: list[str]) -> list[str]:
+        """What is found in the stream up to here, looked for now and then."""
+        if not self.by_start:
+            return []
+        self.buffer += words
+        if len(self.buffer) < BUFFER + self.longest:
+            return []
+        found = self.search(len(self.buffer) - self.longest)
+        self.buffer = self.buffer[-self.longest :]
+        return found
+
+    def finish(self) -> list[str]:
+        """What is found in the rest of the stream."""
+        found = self.search(len(self.buffer))
+        self.buffer = []
+        return found
+
+    def search(self, end: int) -> list[str]:
+        """Sequences that start before place `end` of the buffer."""
+        buffer, found = self.buffer, []
+        for place in [place for place, word in enumerate(buffer[:end]) if word in self.first_words]:
+            for words in self.by_start.get(" ".join(buffer[place : place + ANYWHERE]), ()):
+                if buffer[place : place + len(words)] == words:
+                    found.append(" ".join(words))
+        return found

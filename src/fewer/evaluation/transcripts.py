@@ -59,6 +59,10 @@ class Ranking:
     exponent: float | None = None
     reward: float | None = None
 
+    def __str__(self) -> str:
+        values = {**self.scales, "exponent": self.exponent, "reward": self.reward}
+        return ", ".join(f"{name}={value:g}" for name, value in values.items() if value is not None)
+
     def complete(self, header: Header, path: str | Path) -> tuple[dict[str, float], LengthPolicy]:
         """The scale of every term and the policy to rank by."""
         for term in self.scales:
