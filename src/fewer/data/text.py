@@ -1,0 +1,119 @@
+"""Text for language models: batches of sentences from a token store, and a look for test transcripts in the text."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from fewer.data.batches import TextBatch, pad
+from fewer.data.plan import Items, Plan, PlanConfig, make_plan
+from fewer.data.reading import Batches
+from fewer.data.token_store import TokenStore
+from fewer.errors import FewerError
+from fewer.progress import say
+
+ANCHOR = 4  # words by which a reference is first looked up
+BLOCK = 1 << 16  # words of the text that are compared at once
+
+
+class SentenceConfig(PlanConfig):
+    """How text becomes batches. Sizes are in labels, end labels counted."""
+
+    max_size: int = Field(4000, ge=1)
+    piece: int | None = Field(None, ge=2)  # join all sentences and cut the text into pieces of so many labels
+
+
+class SentenceBatches(Batches[TextBatch]):
+    """The sentences of a token store as batches; with `piece`, equal pieces of the whole text instead."""
+
+    def __init__(self, store: TokenStore, config: SentenceConfig, seed: int = 1):
+        self.store, self.config, self.seed = store, config, seed
+        self.count = len(store) if config.piece is None else -(-len(store.labels) // config.piece)
+        self._check_lengths()
+
+    def plan(self, sub_epoch: int) -> Plan:
+        return make_plan(self.config, self.seed, sub_epoch, self.count, self.lengths)
+
+    def load(self, items: Items, sub_epoch: int, step: int = 0) -> TextBatch:
+        piece = self.config.piece
+        if piece is None:
+            sentences = [self.store[item] for item in items.tolist()]
+        else:
+            sentences = [
+                self.store.labels[item * piece : (item + 1) * piece].astype(np.int64) for item in items.tolist()
+            ]
+        labels, lengths = pad([torch.from_numpy(one) for one in sentences], empty=torch.zeros(0, dtype=torch.long))
+        name = "sentence" if piece is None else "piece"
+        return TextBatch([f"{name}-{item}" for item in items.tolist()], labels, lengths)
+
+    def lengths(self, items: Items) -> np.ndarray:
+        """Labels of each item. (n,) int64"""
+        if self.config.piece is None:
+            return self.store.lengths(items)
+        return np.minimum(self.config.piece, len(self.store.labels) - items * self.config.piece)
+
+    def _check_lengths(self) -> None:
+        limit = min([self.config.max_size, *self.config.max_size_from.values()])
+        count, longest, where = 0, 0, 0
+        for first in range(0, self.count, 1 << 16):
+            lengths = self.lengths(np.arange(first, min(first + (1 << 16), self.count)))
+            count += int((lengths > limit).sum())
+            if lengths.max() > longest:
+                longest, where = int(lengths.max()), first + int(lengths.argmax())
+        if not count:
+            return
+        message = f"{self.store.folder}: {count} of {self.count} sentences do not fit into a batch of {limit} labels; "
+        message += f"the longest, sentence {where}, has {longest}"
+        if not self.config.skip_long:
+            raise FewerError(f"{message}; raise max_size, or leave them out with skip_long")
+        say(f"{message}: left out")
+
+
+def overlap(text: Iterable[str], references: Iterable[str], min_words: int = 6) -> int:
+    """How many references of at least `min_words` words stand in the text, which is read once and not kept.
+
+    Case, punctuation and line ends do not count: a reference may run from one line of the text into the next.
+    """
+    wanted: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
+    anchor, longest, found = min(ANCHOR, min_words), 0, 0
+    for reference in references:
+        words = plain_words(reference)
+        if len(words) >= min_words:
+            wanted[tuple(words[:anchor])].append(words)
+            longest = max(longest, len(words))
+    tail: list[str] = []
+    for block in _blocks(text):
+        words = tail + block
+        if not wanted.keys().isdisjoint(_runs(words, anchor)):
+            for position, run in enumerate(_runs(words, anchor)):
+                if run in wanted:
+                    missing = [rest for rest in wanted[run] if words[position : position + len(rest)] != rest]
+                    found += len(wanted[run]) - len(missing)
+                    wanted[run] = missing
+            wanted = defaultdict(list, {run: rest for run, rest in wanted.items() if rest})
+        if not wanted:
+            break
+        tail = words[max(len(words) - longest + 1, 0) :]
+    return found
+
+
+def plain_words(text: str) -> list[str]:
+    """Words without case, apostrophes and punctuation."""
+    return re.sub(r"[\W_]+", " ", re.sub(r"['’]", "", text.casefold())).split()
+
+
+def _blocks(text: Iterable[str]) -> Iterator[list[str]]:
+    words: list[str] = []
+    for line in text:
+        words += plain_words(line)
+        if len(words) >= BLOCK:
+            yield words
+            words = []
+    yield words
+
+
+def _runs(words: list[str], length: int) -> Iterator[tuple[str, ...]]:
+    return zip(*(words[first:] for first in range(length)), strict=False)

@@ -1,0 +1,203 @@
+"""Text as labels on disk: tokenised once, then read by sentence from memory-mapped files.
+
+A store is a folder: `labels` holds every sentence closed by the end label, one after the other; `ends` holds where each
+sentence ends; `store.json` says what they are. It is named by what went into it, and appears only when it is complete.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from fewer.data.lines import read_lines
+from fewer.data.manifest import is_manifest, read_transcripts
+from fewer.data.tokenizers import Tokenizer
+from fewer.errors import FewerError
+from fewer.files import fingerprint, read_json, write_json
+from fewer.progress import Bar
+
+FORMAT = "fewer-tokens/1"
+BLOCK = 20_000  # lines between two moments at which tokenising can be taken up again
+
+Case = Literal["none", "upper", "lower"]  # how text is changed before it is tokenised
+
+
+def read_text(path: str | Path, case: Case = "none") -> Iterator[str]:
+    """The lines of a plain, gzip or xz text of any size, or the transcripts of a manifest (.jsonl, .jsonl.gz)."""
+    lines = read_transcripts(path) if is_manifest(path) else read_lines(path)
+    if case == "none":
+        return lines
+    return (line.upper() for line in lines) if case == "upper" else (line.lower() for line in lines)
+
+
+class TokenStore:
+    """Sentences by number; nothing is kept in memory."""
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        self.summary = read_json(self.folder / "store.json")
+        if self.summary.get("format") != FORMAT:
+            raise FewerError(f"{folder} is not a token store of this version of fewer; remove it to make it again")
+        self._map()
+
+    def _map(self) -> None:
+        self.ends = np.memmap(self.folder / "ends", "<u8", "r")  # (sentences,)
+        self.labels = np.memmap(self.folder / "labels", self.summary["dtype"], "r")  # (all labels,)
+        if (len(self.ends), len(self.labels)) != (self.summary["sentences"], self.summary["labels"]):
+            raise FewerError(f"{self.folder} is damaged: its files have not the sizes that store.json says; remove it")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder, "summary": self.summary}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._map()
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """A sentence's labels, the end label last. (N,) int64"""
+        if not 0 <= index < len(self):
+            raise IndexError(f"sentence {index} of {len(self)}")
+        start = int(self.ends[index - 1]) if index else 0
+        return self.labels[start : int(self.ends[index])].astype(np.int64)
+
+    def lengths(self, items: np.ndarray) -> np.ndarray:
+        """Labels of each sentence, the end label counted. (n,) int64"""
+        starts = np.where(items > 0, self.ends[np.maximum(items - 1, 0)], 0)
+        return (self.ends[items] - starts).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """How far tokenising has come."""
+
+    lines: int = 0  # read, over all files
+    sentences: int = 0
+    labels: int = 0
+    unknown: int = 0  # unknown labels among them
+
+
+def store_tokens(
+    files: Sequence[str | Path],
+    tokenizer: Tokenizer,
+    folder: str | Path,
+    case: Case = "none",
+    allow_unknown: bool = False,
+) -> TokenStore:
+    """The store of these files in `folder`; made if it is not there, taken up again where it was interrupted.
+
+    Empty lines are left out. allow_unknown: what the vocabulary lacks becomes the unknown label, instead of an error.
+    """
+    key = _key(files, tokenizer, case, allow_unknown)
+    target = Path(folder) / f"tokens-{key[:16]}"
+    if not target.exists():
+        partial = Path(folder) / f".tokens-{key[:16]}.partial"
+        try:
+            with _locked(partial):
+                if target.exists():  # another process made it while this one waited
+                    shutil.rmtree(partial, ignore_errors=True)
+                else:
+                    _tokenise(files, tokenizer, partial, case, allow_unknown)
+                    partial.rename(target)
+                    (target / "lock").unlink()
+        except FewerError:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        except OSError as error:
+            raise FewerError(
+                f"cannot write {target}: {error.strerror or error}; is the disk full or read-only?"
+            ) from error
+    return TokenStore(target)
+
+
+def _key(files: Sequence[str | Path], tokenizer: Tokenizer, case: Case, allow_unknown: bool) -> str:
+    parts = [FORMAT, tokenizer.fingerprint, case, str(allow_unknown)]
+    for path in files:
+        try:
+            state = os.stat(path)
+        except OSError as error:
+            raise FewerError(f"cannot read {path}: {error.strerror}") from error
+        parts.append(f"{Path(path).resolve()} {state.st_size} {state.st_mtime_ns}")
+    return fingerprint(*parts)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Be the only process that works in `folder`; the lock goes when the process goes, however it ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _tokenise(files: Sequence[str | Path], tokenizer: Tokenizer, folder: Path, case: Case, allow_unknown: bool) -> None:
+    folder.mkdir(exist_ok=True)  # a process that failed while this one waited took it away
+    dtype = np.dtype("<u2" if tokenizer.size <= 1 << 16 else "<u4")
+    progress = _read_progress(folder)
+    with open(folder / "labels", "ab") as labels, open(folder / "ends", "ab") as ends, Bar("tokenising") as bar:
+        labels.truncate(progress.labels * dtype.itemsize)
+        ends.truncate(progress.sentences * 8)
+        bar.advance(progress.lines)
+        lines = islice(_numbered(files, case), progress.lines, None)
+        while block := list(islice(lines, BLOCK)):
+            sentences = [
+                _encode(tokenizer, text, f"{path}, line {number}", allow_unknown)
+                for path, number, text in block
+                if text.strip()
+            ]
+            flat = np.array([id for sentence in sentences for id in sentence], dtype)
+            lengths = np.array([len(sentence) for sentence in sentences], "<u8")
+            labels.write(flat.tobytes())
+            ends.write((progress.labels + np.cumsum(lengths, dtype="<u8")).tobytes())
+            progress = replace(
+                progress,
+                lines=progress.lines + len(block),
+                sentences=progress.sentences + len(sentences),
+                labels=progress.labels + len(flat),
+                unknown=progress.unknown + (0 if tokenizer.unknown is None else int((flat == tokenizer.unknown).sum())),
+            )
+            for stream in (labels, ends):
+                stream.flush()
+                os.fsync(stream.fileno())
+            write_json(folder / "progress.json", asdict(progress))
+            bar.advance(len(block), f"{progress.labels:,} labels")
+    if not progress.sentences:
+        raise FewerError(f"there is no text in {', '.join(map(str, files))}")
+    summary = {"format": FORMAT, "dtype": dtype.str, "vocab_size": tokenizer.size, **asdict(progress)}
+    write_json(folder / "store.json", {**summary, "files": [str(path) for path in files]})
+    (folder / "progress.json").unlink(missing_ok=True)
+
+
+def _read_progress(folder: Path) -> _Progress:
+    try:
+        return _Progress(**json.loads((folder / "progress.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return _Progress()
+
+
+def _numbered(files: Sequence[str | Path], case: Case) -> Iterator[tuple[str | Path, int, str]]:
+    for path in files:
+        for number, line in enumerate(read_text(path, case), start=1):
+            yield path, number, line
+
+
+def _encode(tokenizer: Tokenizer, text: str, where: str, allow_unknown: bool) -> list[int]:
+    try:
+        ids = tokenizer.encode(text)
+    except FewerError as error:
+        raise FewerError(f"{where}: {error}") from error
+    if not allow_unknown and tokenizer.unknown in ids:
+        raise FewerError(
+            f"{where}: the vocabulary lacks a part of this text: {text!r:.200}; set allow_unknown to keep it"
+        )
+    return [*ids, tokenizer.end]
