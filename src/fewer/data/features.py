@@ -1,0 +1,214 @@
+"""Acoustic features: one utterance's samples (T,) in, frames (T', F) out, computed in torch on the fly.
+
+Utterances are never padded together, so that features do not depend on the batch.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from lhotse.features.kaldi.layers import Wav2LogFilterBank, Wav2MFCC
+from pydantic import Field, PositiveFloat, PositiveInt
+from torch import Tensor, nn
+
+from fewer.config import Config
+from fewer.errors import FewerError
+from fewer.files import fingerprint
+
+WINDOW, SHIFT = 0.025, 0.010  # seconds of one frame and between two
+
+
+class CacheConfig(Config):
+    """Where computed features are kept, so that training reads them instead of audio."""
+
+    folder: Path  # holds one folder for each manifest
+    dtype: Literal["float16", "float32"] = "float16"  # how they are stored; they are read as float32
+
+
+class FeatureOptions(Config):
+    """What all kinds of features share."""
+
+    sampling_rate: PositiveInt = 16000  # Hz; audio at another rate is resampled
+    normalise: Literal["global", "scale", "none"] = "global"  # by the corpus's mean and deviation, or `scale`
+    scale: PositiveFloat = 3.0  # divisor of `normalise: scale`
+    clip: PositiveFloat | None = None  # normalised values are cut off at ± this
+    cache: CacheConfig | None = None  # none: computed whenever they are read
+
+    def recipe(self) -> dict[str, Any]:
+        """The options that the unnormalised features depend on."""
+        return self.model_dump(mode="json", exclude={"normalise", "scale", "clip", "cache", "model"})
+
+
+class MfccConfig(FeatureOptions):
+    """Mel-frequency cepstra, 25 ms windows every 10 ms: the LibriSpeech setup."""
+
+    kind: Literal["mfcc"] = "mfcc"
+    style: Literal["kaldi", "librosa"] = "kaldi"  # Kaldi's recipe, or librosa's with RMS energy as coefficient 0
+    dim: PositiveInt = 40  # coefficients; Kaldi's recipe uses as many mel filters, librosa's always 128
+    clip: PositiveFloat | None = 3.0
+
+
+class GammatoneConfig(FeatureOptions):
+    """Gammatone features (Schlüter et al., ICASSP 2007): the Switchboard setup."""
+
+    kind: Literal["gammatone"] = "gammatone"
+    dim: PositiveInt = 40  # filters
+    min_frequency: PositiveFloat = 100.0  # Hz, centre of the lowest filter
+    max_frequency: PositiveFloat | None = None  # Hz, centre of the highest; none: 7500, or 3800 at 8 kHz
+    dct: bool = True  # decorrelate the filters' outputs
+    per_utterance: bool = True  # give each utterance mean 0 and deviation 3, which `scale` divides out, as RASR does
+    normalise: Literal["global", "scale", "none"] = "scale"
+
+
+class LogMelConfig(FeatureOptions):
+    """Logarithmic mel filter bank energies by Kaldi's recipe."""
+
+    kind: Literal["log_mel"] = "log_mel"
+    dim: PositiveInt = 80  # filters
+
+
+class PretrainedConfig(FeatureOptions):
+    """States of the frozen encoder of a pretrained Hugging Face speech model."""
+
+    kind: Literal["pretrained"] = "pretrained"
+    model: str  # a folder, or a name on the Hugging Face hub
+    pool: PositiveInt = 2  # this many encoder frames (20 ms each in Whisper) become one
+    pooling: Literal["mean", "stack"] = "mean"  # average them, or put them side by side
+    full_window: bool = False  # pad the audio to the model's 30 s as in its own training: slower, hardly different
+
+    def weights(self) -> str:
+        """What names the model's parameters: the contents of its folder, or its name on the hub."""
+        folder = Path(self.model).expanduser()
+        files = sorted(file for file in folder.glob("*") if file.suffix in (".json", ".safetensors", ".bin"))
+        return fingerprint(*files) if files else self.model
+
+
+FeaturesConfig = Annotated[MfccConfig | GammatoneConfig | LogMelConfig | PretrainedConfig, Field(discriminator="kind")]
+
+
+class FeatureExtractor(nn.Module, ABC):
+    """Turns one utterance's samples into feature frames."""
+
+    dim: int  # F
+    sampling_rate: int  # of the samples, in Hz
+    shift: int  # samples from one frame to the next
+    min_samples: int  # shorter audio has no frame
+
+    @property
+    def frame_shift(self) -> float:
+        """Seconds from one frame to the next."""
+        return self.shift / self.sampling_rate
+
+    @abstractmethod
+    def frames(self, num_samples: int) -> int:
+        """How many frames so many samples give."""
+
+    @abstractmethod
+    def extract(self, samples: Tensor) -> Tensor:
+        """(T,) float32 -> (T', F)"""
+
+    @torch.no_grad()
+    def forward(self, samples: Tensor) -> Tensor:
+        """`extract`, for audio of at least one frame. (T,) -> (T', F)"""
+        if len(samples) < self.min_samples:
+            raise FewerError(
+                f"the audio is too short: {1000 * len(samples) / self.sampling_rate:.0f} ms, "
+                f"but one frame needs {1000 * self.min_samples / self.sampling_rate:.0f} ms"
+            )
+        return self.extract(samples)
+
+
+def feature_extractor(config: FeaturesConfig) -> FeatureExtractor:
+    """The extractor that a configuration describes."""
+    if isinstance(config, PretrainedConfig):
+        from fewer.data.pretrained import pretrained_features
+
+        return pretrained_features(config)
+    if isinstance(config, GammatoneConfig):
+        from fewer.data.gammatone import Gammatone
+
+        return Gammatone(config)
+    if isinstance(config, MfccConfig) and config.style == "librosa":
+        return LibrosaMfcc(config.dim, config.sampling_rate)
+    return KaldiFeatures(config)
+
+
+class KaldiFeatures(FeatureExtractor):
+    """Kaldi's MFCC or log-mel filter bank as lhotse computes them, without dither."""
+
+    def __init__(self, config: MfccConfig | LogMelConfig):
+        super().__init__()
+        self.dim, self.sampling_rate = config.dim, config.sampling_rate
+        self.shift = int(SHIFT * config.sampling_rate)
+        self.min_samples = int(WINDOW * config.sampling_rate)
+        if isinstance(config, MfccConfig):
+            self.layer = Wav2MFCC(config.sampling_rate, num_filters=config.dim, num_ceps=config.dim)
+        else:
+            self.layer = Wav2LogFilterBank(config.sampling_rate, num_filters=config.dim)
+
+    def frames(self, num_samples: int) -> int:
+        return (num_samples + self.shift // 2) // self.shift
+
+    def extract(self, samples: Tensor) -> Tensor:
+        return self.layer(samples[None])[0]
+
+
+class LibrosaMfcc(FeatureExtractor):
+    """librosa's MFCC with RMS energy in the place of coefficient 0, as the paper's LibriSpeech setup has them.
+
+    Hann windows centred on multiples of the shift over zero-padded audio, 128 mel filters on Slaney's scale,
+    decibels at most 80 below the utterance's loudest, orthonormal DCT.
+    """
+
+    window: Tensor
+    filters: Tensor
+    dct: Tensor
+    num_filters = 128
+    floor, range = 1e-10, 80.0  # of the power, and of the decibels
+
+    def __init__(self, dim: int, sampling_rate: int):
+        super().__init__()
+        if dim > self.num_filters:
+            raise FewerError(f"features.dim: librosa's recipe has {self.num_filters} mel filters, found dim {dim}")
+        self.dim, self.sampling_rate = dim, sampling_rate
+        self.length, self.shift = int(WINDOW * sampling_rate), int(SHIFT * sampling_rate)
+        self.min_samples = self.length
+        self.register_buffer("window", torch.hann_window(self.length, dtype=torch.float64).float())
+        filters = slaney_mel_filters(self.num_filters, self.length, sampling_rate)
+        self.register_buffer("filters", filters.float())  # (bins, filters)
+        self.register_buffer("dct", dct_matrix(self.num_filters, dim).float())  # (filters, dim)
+
+    def frames(self, num_samples: int) -> int:
+        return 1 + num_samples // self.shift
+
+    def extract(self, samples: Tensor) -> Tensor:
+        half = self.length // 2
+        windows = nn.functional.pad(samples, (half, half)).unfold(0, self.length, self.shift)  # (T', length)
+        power = torch.fft.rfft(windows * self.window).abs().square() @ self.filters  # (T', filters)
+        decibels = 10 * power.clamp(min=self.floor).log10()
+        decibels = decibels.maximum(decibels.max() - self.range)
+        cepstra = decibels @ self.dct
+        cepstra[:, 0] = windows.square().mean(1).sqrt()
+        return cepstra
+
+
+def slaney_mel_filters(num_filters: int, fft_length: int, sampling_rate: int) -> Tensor:
+    """Triangles of equal area on Slaney's mel scale: linear below 1 kHz, logarithmic above. (bins, filters) float64"""
+    linear, step = 200 / 3, math.log(6.4) / 27  # Hz for each mel below 1 kHz; log-frequency for each mel above
+    top = 15 + math.log(sampling_rate / 2 / 1000) / step
+    mels = torch.linspace(0, top, num_filters + 2, dtype=torch.float64)
+    edges = torch.where(mels < 15, linear * mels, 1000 * torch.exp(step * (mels - 15)))  # Hz
+    bins = torch.linspace(0, sampling_rate / 2, fft_length // 2 + 1, dtype=torch.float64)[:, None]
+    low, centre, high = edges[:-2], edges[1:-1], edges[2:]
+    triangles = torch.minimum((bins - low) / (centre - low), (high - bins) / (high - centre)).clamp(min=0)
+    return triangles * 2 / (high - low)
+
+
+def dct_matrix(inputs: int, outputs: int) -> Tensor:
+    """The first `outputs` columns of the orthonormal DCT-II. (inputs, outputs) float64"""
+    position = torch.arange(inputs, dtype=torch.float64)[:, None] + 0.5
+    matrix = torch.cos(math.pi / inputs * position * torch.arange(outputs)) * math.sqrt(2 / inputs)
+    matrix[:, 0] /= math.sqrt(2)
+    return matrix

@@ -1,0 +1,95 @@
+"""The one place where other code gets features: computed from audio or read from the cache, normalised.
+
+raw = RawFeatures.open(config, manifest_path, cuts, speeds=(0.9, 1.0, 1.1))     # builds the cache if there is to be one
+statistics = measure_statistics(raw, cuts)
+reader = FeatureReader(raw, statistics)
+reader.read(cut, speed=0.9)     # (T, F)
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from lhotse.cut import Cut
+from torch import Tensor
+
+from fewer.data.audio import load_audio, where
+from fewer.data.cache import FeatureCache, process_rank
+from fewer.data.features import FeatureExtractor, FeaturesConfig, feature_extractor
+from fewer.data.statistics import Normaliser, Statistics
+from fewer.errors import FewerError
+from fewer.progress import progress
+
+
+class RawFeatures:
+    """Features before normalisation, from audio or from a cache."""
+
+    def __init__(self, config: FeaturesConfig, cache: FeatureCache | None = None):
+        self.config, self.cache = config, cache
+
+    @staticmethod
+    def open(
+        config: FeaturesConfig, manifest: str | Path, cuts: Sequence[Cut], speeds: Sequence[float] = (1.0,)
+    ) -> "RawFeatures":
+        """Features of the cuts of a manifest file; with `config.cache`, what the cache lacks is computed now."""
+        raw = RawFeatures(config)
+        if config.cache is None:
+            return raw
+        cache = FeatureCache.open(config, Path(manifest), len(cuts), lambda: (raw.dim, raw.frame_shift))
+        cache.build(cuts, speeds, raw.compute)
+        return RawFeatures(config, cache)
+
+    @cached_property
+    def extractor(self) -> FeatureExtractor:
+        """Made when first needed: reading from a cache needs none."""
+        extractor = feature_extractor(self.config)
+        if self.config.kind == "pretrained" and torch.cuda.is_available():
+            extractor.to("cuda")
+        return extractor
+
+    @property
+    def dim(self) -> int:
+        """F"""
+        return self.extractor.dim if self.cache is None else self.cache.dim
+
+    @property
+    def frame_shift(self) -> float:
+        """Seconds from one frame to the next."""
+        return self.extractor.frame_shift if self.cache is None else self.cache.frame_shift
+
+    def read(self, cut: Cut, speed: float = 1.0) -> Tensor:
+        """(T, F) float32"""
+        return self.compute(cut, speed) if self.cache is None else self.cache.read(cut.id, speed)
+
+    def compute(self, cut: Cut, speed: float = 1.0) -> Tensor:
+        """From the audio. (T, F) float32"""
+        samples = load_audio(cut, self.config.sampling_rate, speed)
+        try:
+            return self.extractor(samples).cpu()
+        except FewerError as error:
+            raise FewerError(f"{where(cut)}: {error}") from error
+
+
+class FeatureReader:
+    """Normalised features of cuts; a cut has the same numbers in any batch and process."""
+
+    def __init__(self, raw: RawFeatures, statistics: Statistics | None = None):
+        self.raw, self.dim, self.frame_shift = raw, raw.dim, raw.frame_shift
+        self.normalise = Normaliser(raw.config, statistics)
+        if statistics is not None and len(statistics.mean) != raw.dim:
+            raise FewerError(f"features have {raw.dim} dimensions, but the statistics {len(statistics.mean)}")
+
+    def read(self, cut: Cut, speed: float = 1.0) -> Tensor:
+        """The cut's features at `speed` times the speed. (T, F) float32"""
+        return self.normalise(self.raw.read(cut, speed))
+
+
+def measure_statistics(raw: RawFeatures, cuts: Sequence[Cut]) -> Statistics:
+    """Statistics of all frames in one pass; the processes of a torch.distributed group share the work."""
+    rank, processes = process_rank()
+    rows = range(rank, len(cuts), processes)
+    total = Statistics.empty(raw.dim)
+    for row in progress(rows, "feature statistics"):
+        total += Statistics.of(raw.read(cuts[row]))
+    return total.gathered()
