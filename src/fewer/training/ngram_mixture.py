@@ -42,9 +42,7 @@ def mix(models: Sequence[NGram], weights: Sequence[float] | Tensor) -> NGram:
     vocab_size, end = models[0].vocab_size, models[0].end
     for model in models:
         if (model.vocab_size, model.end) != (vocab_size, end):
-            raise FewerError(
-                f"models of {vocab_size} and {model.vocab_size} labels have no common vocabulary to mix over"
-            )
+            raise FewerError(f"cannot mix models over different vocabularies ({vocab_size}, {model.vocab_size} labels)")
     components = [_Component(model, float(share)) for model, share in zip(models, shares, strict=True) if share > 0]
 
     shorter = _Union.root()  # all n-grams one shorter
