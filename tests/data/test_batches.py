@@ -1,13 +1,19 @@
 import time
+from functools import partial
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lhotse import MonoCut, Recording, SupervisionSegment
 
+from fewer.data.augment import SpecAugmentConfig, spec_augment
 from fewer.data.batches import CurriculumRule, UtteranceBatches, UtteranceConfig, shortest
+from fewer.data.features import LogMelConfig
 from fewer.data.manifest import Manifest
+from fewer.data.reader import FeatureReader, RawFeatures
 from fewer.data.reading import read_ahead
 from fewer.data.tokenizers import train_characters, train_words
 from fewer.errors import FewerError
@@ -20,7 +26,7 @@ CHARACTERS = train_characters(WORDS)
 class SmoothNoise:
     """Features that are a function of the utterance and the speed; row t is (duration, speed, t)."""
 
-    dim = 3
+    dim, frame_shift = 3, 0.01
 
     def read(self, cut, speed=1.0):
         frames = max(round(cut.duration / speed * 100), 1)
@@ -29,7 +35,7 @@ class SmoothNoise:
         return rows
 
 
-def shift(features, rng, step):
+def shift(features, *, step, rng):
     """An augmentation that shows its randomness and the step."""
     return features + torch.tensor([rng.random(), step, 0.0])
 
@@ -164,6 +170,31 @@ def test_planned_frames_are_those_of_the_features(manifest):
     items = np.arange(180)
     batch = batches.load(items, 1)
     np.testing.assert_allclose(batches.frames(items, 1), batch.feature_lengths.numpy(), atol=1)
+
+
+def test_spec_augment_and_the_feature_reader_fit_in(tmp_path):
+    """Real audio, real features, real masks; the same for workers."""
+    cuts = []
+    for number in range(4):
+        path = tmp_path / f"{number}.wav"
+        soundfile.write(path, np.random.default_rng(number).normal(0, 0.1, 16000 * (number + 1) // 2), 16000)
+        recording = Recording.from_file(path)
+        words = SupervisionSegment(f"u{number}", recording.id, 0, recording.duration, text="ONE TWO")
+        cuts.append(MonoCut(f"u{number}", 0, recording.duration, 0, [words], recording=recording))
+    manifest = Manifest(write_manifest(tmp_path / "a.jsonl", cuts))
+    reader = FeatureReader(RawFeatures(LogMelConfig(normalise="none")))
+    config = UtteranceConfig(max_size=500, speeds=(0.9, 1.1))
+    augment = partial(spec_augment, config=SpecAugmentConfig())
+    plain = UtteranceBatches(manifest, reader, CHARACTERS, config)
+    masked = UtteranceBatches(manifest, reader, CHARACTERS, config, augment=augment)
+    items = np.arange(8)
+    np.testing.assert_allclose(plain.load(items, 1).feature_lengths, plain.frames(items, 1), atol=2)
+    for group, other, clean in zip(masked.steps(1), masked.steps(1, workers=1), plain.steps(1), strict=True):
+        for batch, again, whole in zip(group, other, clean, strict=True):
+            assert equal(batch, again)
+            assert ((batch.features == 0) & (whole.features != 0)).any()
+            kept = batch.features != 0
+            assert torch.equal(batch.features[kept], whole.features[kept])
 
 
 def ids_of(batches, sub_epoch):

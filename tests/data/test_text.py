@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewer.data import lines as lines_module
-from fewer.data import text as text_module
 from fewer.data import token_store
 from fewer.data.lines import read_lines
-from fewer.data.text import SentenceBatches, SentenceConfig, overlap, plain_words
+from fewer.data.text import SentenceBatches, SentenceConfig
 from fewer.data.token_store import TokenStore, read_text, store_tokens
 from fewer.data.tokenizers import train_characters, train_words
 from fewer.errors import FewerError
@@ -258,28 +257,3 @@ def test_stores_and_batches_survive_pickling(store):
     assert batches.store[3].tolist() == store[3].tolist()
     for one, other in zip(batches.steps(1), batches.steps(1, workers=1), strict=True):
         assert [batch.ids for batch in one] == [batch.ids for batch in other]
-
-
-words = st.lists(st.sampled_from("abc"), min_size=1, max_size=6)
-
-
-@given(
-    text=st.lists(words, max_size=12),
-    references=st.lists(words, max_size=8),
-    min_words=st.integers(1, 5),
-    block=st.integers(1, 9),
-)
-@settings(max_examples=300, deadline=None)
-def test_overlap_counts_references_that_stand_in_the_text(text, references, min_words, block):
-    joined = " " + " ".join(word for line in text for word in line) + " "
-    expected = sum(f" {' '.join(r)} " in joined for r in references if len(r) >= min_words)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_module, "BLOCK", block)
-        assert overlap(map(" ".join, text), map(" ".join, references), min_words) == expected
-
-
-def test_overlap_sees_through_case_and_punctuation():
-    text = ["“It’s only -- _only_ a", "paper moon,” she said; sailing over"]
-    assert overlap(text, ["ITS ONLY ONLY A PAPER MOON SHE SAID", "paper moon she", "a paper sun she said sailing"]) == 1
-    assert overlap(text, ["paper moon she"], min_words=3) == 1
-    assert plain_words("Don't stop_me, NOW") == ["dont", "stop", "me", "now"]

@@ -60,7 +60,6 @@ class CurriculumRule(Config):
 class UtteranceConfig(PlanConfig):
     """How utterances become batches. Sizes are in feature frames."""
 
-    frame_seconds: float = Field(0.01, gt=0)  # between two frames; what a duration counts in `max_size`
     max_duration: float | None = Field(None, gt=0)  # seconds; longer utterances are an error, or skipped with skip_long
     speeds: tuple[float, ...] = (1.0,)  # speed perturbation, such as (0.9, 1.0, 1.1)
     speed_mode: Literal["copies", "random"] = "copies"  # each utterance at every speed, or at a random one each time
@@ -75,10 +74,10 @@ class UtteranceConfig(PlanConfig):
 
 
 class Features(Protocol):
-    """What reads features; see `fewer.data.features`."""
+    """What reads features, such as `fewer.data.reader.FeatureReader`."""
 
-    @property
-    def dim(self) -> int: ...
+    dim: int  # F
+    frame_shift: float  # seconds from one frame to the next
 
     def read(self, cut: Any, speed: float = 1.0) -> Tensor:
         """(T, F) float32"""
@@ -86,9 +85,9 @@ class Features(Protocol):
 
 
 class Augment(Protocol):
-    """What changes features in training, such as SpecAugment."""
+    """What changes features in training, such as `partial(spec_augment, config=config)`."""
 
-    def __call__(self, features: Tensor, rng: np.random.Generator, step: int) -> Tensor:
+    def __call__(self, features: Tensor, /, *, step: int, rng: np.random.Generator) -> Tensor:
         """(T, F) -> (T, F); `step` is the number of optimiser steps before this one."""
         ...
 
@@ -146,7 +145,7 @@ class UtteranceBatches(Batches[Batch]):
     def frames(self, items: Items, sub_epoch: int) -> np.ndarray:
         """Frames of each item by its duration and speed; features may have one or two more or fewer."""
         durations = self.manifest.durations[items // self.copies].astype(np.float64)
-        frames = np.rint(durations / self.speeds(items, sub_epoch) / self.config.frame_seconds)
+        frames = np.rint(durations / self.speeds(items, sub_epoch) / self.features.frame_shift)
         return np.maximum(frames, 1).astype(np.int64)
 
     def speeds(self, items: Items, sub_epoch: int) -> np.ndarray:
@@ -176,7 +175,7 @@ class UtteranceBatches(Batches[Batch]):
         if features.ndim != 2 or features.shape[1] != self.features.dim or not len(features):
             expected = f"expected (frames, {self.features.dim})"
             raise FewerError(f"utterance {cut.id}: features have shape {tuple(features.shape)}, {expected}")
-        return features.float() if self.augment is None else self.augment(features.float(), rng, step)
+        return features.float() if self.augment is None else self.augment(features.float(), step=step, rng=rng)
 
     def _labels(self, cut: Any) -> Tensor:
         if self.tokenizer is None:
@@ -196,7 +195,7 @@ class UtteranceBatches(Batches[Batch]):
     def _check_lengths(self) -> None:
         """Name utterances that are too long for a batch (at the lowest speed) or for max_duration."""
         limit = min([self.config.max_size, *self.config.max_size_from.values()])
-        slowest = self.config.frame_seconds * min(self.config.speeds)
+        slowest = self.features.frame_shift * min(self.config.speeds)
         seconds = min(limit * slowest, self.config.max_duration or np.inf)
         count, named = 0, list[str]()
         for first in range(0, len(self.manifest), 1 << 16):

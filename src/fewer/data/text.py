@@ -1,8 +1,4 @@
-"""Text for language models: batches of sentences from a token store, and a look for test transcripts in the text."""
-
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+"""Text for language models: batches of sentences, or of equal pieces, from a token store."""
 
 import numpy as np
 import torch
@@ -14,9 +10,6 @@ from fewer.data.reading import Batches
 from fewer.data.token_store import TokenStore
 from fewer.errors import FewerError
 from fewer.progress import say
-
-ANCHOR = 4  # words by which a reference is first looked up
-BLOCK = 1 << 16  # words of the text that are compared at once
 
 
 class SentenceConfig(PlanConfig):
@@ -70,50 +63,3 @@ class SentenceBatches(Batches[TextBatch]):
         if not self.config.skip_long:
             raise FewerError(f"{message}; raise max_size, or leave them out with skip_long")
         say(f"{message}: left out")
-
-
-def overlap(text: Iterable[str], references: Iterable[str], min_words: int = 6) -> int:
-    """How many references of at least `min_words` words stand in the text, which is read once and not kept.
-
-    Case, punctuation and line ends do not count: a reference may run from one line of the text into the next.
-    """
-    wanted: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
-    anchor, longest, found = min(ANCHOR, min_words), 0, 0
-    for reference in references:
-        words = plain_words(reference)
-        if len(words) >= min_words:
-            wanted[tuple(words[:anchor])].append(words)
-            longest = max(longest, len(words))
-    tail: list[str] = []
-    for block in _blocks(text):
-        words = tail + block
-        if not wanted.keys().isdisjoint(_runs(words, anchor)):
-            for position, run in enumerate(_runs(words, anchor)):
-                if run in wanted:
-                    missing = [rest for rest in wanted[run] if words[position : position + len(rest)] != rest]
-                    found += len(wanted[run]) - len(missing)
-                    wanted[run] = missing
-            wanted = defaultdict(list, {run: rest for run, rest in wanted.items() if rest})
-        if not wanted:
-            break
-        tail = words[max(len(words) - longest + 1, 0) :]
-    return found
-
-
-def plain_words(text: str) -> list[str]:
-    """Words without case, apostrophes and punctuation."""
-    return re.sub(r"[\W_]+", " ", re.sub(r"['’]", "", text.casefold())).split()
-
-
-def _blocks(text: Iterable[str]) -> Iterator[list[str]]:
-    words: list[str] = []
-    for line in text:
-        words += plain_words(line)
-        if len(words) >= BLOCK:
-            yield words
-            words = []
-    yield words
-
-
-def _runs(words: list[str], length: int) -> Iterator[tuple[str, ...]]:
-    return zip(*(words[first:] for first in range(length)), strict=False)
