@@ -1,5 +1,4 @@
 import time
-from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lhotse import MonoCut, Recording, SupervisionSegment
 
-from fewer.data.augment import SpecAugmentConfig, spec_augment
+from fewer.data.augment import SpecAugment, SpecAugmentConfig
 from fewer.data.batches import CurriculumRule, UtteranceBatches, UtteranceConfig, shortest
 from fewer.data.features import LogMelConfig
 from fewer.data.manifest import Manifest
@@ -35,7 +34,7 @@ class SmoothNoise:
         return rows
 
 
-def shift(features, *, step, rng):
+def shift(features, rng, step):
     """An augmentation that shows its randomness and the step."""
     return features + torch.tensor([rng.random(), step, 0.0])
 
@@ -184,7 +183,7 @@ def test_spec_augment_and_the_feature_reader_fit_in(tmp_path):
     manifest = Manifest(write_manifest(tmp_path / "a.jsonl", cuts))
     reader = FeatureReader(RawFeatures(LogMelConfig(normalise="none")))
     config = UtteranceConfig(max_size=500, speeds=(0.9, 1.1))
-    augment = partial(spec_augment, config=SpecAugmentConfig())
+    augment = SpecAugment(SpecAugmentConfig())
     plain = UtteranceBatches(manifest, reader, CHARACTERS, config)
     masked = UtteranceBatches(manifest, reader, CHARACTERS, config, augment=augment)
     items = np.arange(8)

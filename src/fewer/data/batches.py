@@ -85,9 +85,9 @@ class Features(Protocol):
 
 
 class Augment(Protocol):
-    """What changes features in training, such as `partial(spec_augment, config=config)`."""
+    """What changes features in training, such as `fewer.data.augment.SpecAugment`."""
 
-    def __call__(self, features: Tensor, /, *, step: int, rng: np.random.Generator) -> Tensor:
+    def __call__(self, features: Tensor, rng: np.random.Generator, step: int) -> Tensor:
         """(T, F) -> (T, F); `step` is the number of optimiser steps before this one."""
         ...
 
@@ -175,7 +175,7 @@ class UtteranceBatches(Batches[Batch]):
         if features.ndim != 2 or features.shape[1] != self.features.dim or not len(features):
             expected = f"expected (frames, {self.features.dim})"
             raise FewerError(f"utterance {cut.id}: features have shape {tuple(features.shape)}, {expected}")
-        return features.float() if self.augment is None else self.augment(features.float(), step=step, rng=rng)
+        return features.float() if self.augment is None else self.augment(features.float(), rng, step)
 
     def _labels(self, cut: Any) -> Tensor:
         if self.tokenizer is None:
