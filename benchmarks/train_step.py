@@ -103,15 +103,9 @@ def main() -> None:
     print(f"products of a step   {operations / 1e9:.1f} GFLOP, {operations / peak:.2f} CPU-s at that peak")
     print(f"bare torch BLSTMs    {bare_blstm():.2f} CPU-s")
     print(f"one training step    {seconds:.2f} CPU-s")
-    print(
-        json.dumps(
-            {
-                "cpu_seconds": round(seconds, 3),
-                "peak_share": round(operations / seconds / peak, 3),
-                "peak_gb": round(memory, 2),
-            }
-        )
-    )
+    print(f"decoder memory       {memory:.2f} GB for 16 utterances × 300 encoder frames, 70 labels, energy 1024")
+    result = {"cpu_seconds": seconds, "peak_share": operations / seconds / peak, "decoder_gb": memory}
+    print(json.dumps({name: round(value, 3) for name, value in result.items()}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,123 @@
+"""CPU-seconds of the decoder part of a beam search, alone and fused with an LSTM LM and a Mini-LSTM ILM.
+
+    python benchmarks/decode.py [--paper]     # --paper: the cost of an ILM at the paper's full sizes as well
+
+The recogniser of train_step.py; 8 utterances × 600 frames, beam 12, 30 steps, the end label suppressed. The last line
+is JSON with `aed_decoder_cpu_seconds`, `fused_decoder_cpu_seconds` and `peak_share` (one thread).
+"""
+
+import argparse
+import json
+
+import torch
+from machine import cpu_seconds, matmul_peak
+from train_step import CONFIG
+
+from fewer.ilm.contexts import MiniLstmContext, SequenceMeanContext
+from fewer.models.aed import AED, AedConfig
+from fewer.models.aed_scorer import AedScorer
+from fewer.models.context import ConstantContext, Context, ZeroContext
+from fewer.models.decoder import DecoderConfig, DecoderLikeLm, DecoderLikeLmConfig
+from fewer.models.encoded import Encoded
+from fewer.models.encoder import EncoderConfig
+from fewer.models.lm import LmScorer, LstmLm, LstmLmConfig, TransformerLm, TransformerLmConfig
+from fewer.search.beam import SearchOptions, beam_search
+from fewer.search.fusion import Fusion
+
+BEAM, STEPS = 12, 30
+
+
+def search(scorers: list, scales: dict[str, float], encoded: Encoded, steps: int = STEPS) -> None:
+    """A search of exactly `steps` labels."""
+    never_end = torch.zeros(scorers[0].vocab_size, dtype=torch.bool)
+    never_end[0] = True
+    fusion = Fusion(scorers, scales, suppress=never_end)
+    beam_search(fusion, encoded, torch.full((len(encoded),), steps), SearchOptions(beam=BEAM))
+
+
+def step_flops(config: AedConfig, frames: int, terms: int, lm_weights: int) -> float:
+    """Operations of the products of one row's step, if nothing were folded away."""
+    decoder, d_enc = config.decoder, config.encoder.output
+    shared = decoder.readout * (decoder.size + decoder.embedding + d_enc) + decoder.readout / 2 * config.vocab_size
+    shared += 4 * decoder.size * (decoder.embedding + d_enc + decoder.size)
+    attention = decoder.size * config.energy + frames * (2 * config.energy + d_enc)
+    return 2 * (terms * shared + attention + lm_weights)
+
+
+def small() -> dict[str, float]:
+    torch.manual_seed(0)
+    aed = AED(CONFIG).eval()
+    features, lengths = torch.randn(8, 600, 40), torch.full((8,), 600)
+    with torch.inference_mode():
+        encoded = aed.encode(features, lengths)
+        encoder = cpu_seconds(lambda: aed.encode(features, lengths), 3)
+    lm = LstmLm(LstmLmConfig(vocab_size=1000, embedding=256, size=512)).eval()
+    mini = MiniLstmContext(256, CONFIG.encoder.output)
+    plain = [AedScorer(aed)]
+    fused = [AedScorer(aed, {"ilm": mini}), LmScorer(lm)]
+    scales = {"aed": 1.0, "lm": 0.4, "ilm": -0.3}
+    peak, rows = matmul_peak(), 8 * BEAM * STEPS
+    lm_weights = 4 * 512 * (256 + 512) + 512 * 1000 + 4 * 50 * (256 + 50) + 50 * 512
+    result = {}
+    for name, scorers, terms, extra in (("aed", plain, 1, 0), ("fused", fused, 2, lm_weights)):
+        used = {term: scales[term] for scorer in scorers for term in scorer.terms}
+        seconds = cpu_seconds(lambda s=scorers, u=used: search(s, u, encoded), 5)
+        operations = rows * step_flops(CONFIG, encoded.states.shape[1], terms, extra)
+        share = operations / seconds / peak
+        print(f"{name:6} decoder {seconds:.3f} CPU-s, {operations / 1e9:.1f} GFLOP, {share:.2f} of the matmul peak")
+        result |= {f"{name}_decoder_cpu_seconds": seconds, "peak_share": share}
+    print(f"encoder        {encoder:.3f} CPU-s")
+    return result
+
+
+def paper(name: str, layers: int, vocab_size: int, decoder_state: str, steps: int = 12) -> None:
+    """What each ILM method costs on top of shallow fusion at the paper's sizes (random weights, one utterance)."""
+    torch.manual_seed(0)
+    config = AedConfig(
+        vocab_size=vocab_size,
+        encoder=EncoderConfig(layers=0, filters=0, features=2048),
+        decoder=DecoderConfig(state=decoder_state),  # type: ignore[arg-type]
+    )
+    aed = AED(config).eval()
+    encoded = Encoded(torch.randn(1, 200, 2048), torch.tensor([200]))
+    lm = LmScorer(TransformerLm(TransformerLmConfig(vocab_size=vocab_size, layers=layers)).eval())
+    contexts: dict[str, Context] = {
+        "zero": ZeroContext(2048),
+        "enc_avg/ctx_avg": ConstantContext(torch.randn(2048)),
+        "seq_avg": SequenceMeanContext(2048),
+        "mini_lstm": MiniLstmContext(621, 2048),
+    }
+    decoder_like = DecoderLikeLm(DecoderLikeLmConfig(vocab_size=vocab_size, **config.decoder.model_dump())).eval()
+    systems = {"shallow fusion": [AedScorer(aed), lm]}
+    systems |= {method: [AedScorer(aed, {"ilm": context}), lm] for method, context in contexts.items()}
+    systems["decoder_like"] = [AedScorer(aed), LmScorer(decoder_like, "ilm"), lm]
+    density = LstmLm(LstmLmConfig(vocab_size=vocab_size)).eval()
+    systems["dr"] = [AedScorer(aed), LmScorer(density, "ilm"), lm]
+    best = dict.fromkeys(systems, float("inf"))
+    for _ in range(3):  # in turn, so that noise hits all alike
+        for method, scorers in systems.items():
+            scales = {term: 0.1 for scorer in scorers for term in scorer.terms}
+            best[method] = min(best[method], cpu_seconds(lambda s=scorers, u=scales: search(s, u, encoded, steps), 1))
+    print(f"{name}: {layers}-layer LM, V = {vocab_size}, beam {BEAM}, {steps} steps")
+    for method, seconds in best.items():
+        print(f"  {method:16} {seconds:7.3f} CPU-s  {seconds / best['shallow fusion'] - 1:+.1%}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--paper", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.paper:
+        torch.set_num_threads(1)
+        paper("LibriSpeech", 24, 10025, "lstm")
+        paper("Switchboard", 6, 534, "zoneout_lstm")
+    torch.set_num_threads(2)
+    print("two threads")
+    small()
+    torch.set_num_threads(1)
+    print("one thread")
+    print(json.dumps({name: round(value, 3) for name, value in small().items()}))
+
+
+if __name__ == "__main__":
+    main()
