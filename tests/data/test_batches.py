@@ -12,7 +12,7 @@ from fewer.data.augment import SpecAugment, SpecAugmentConfig
 from fewer.data.batches import CurriculumRule, UtteranceBatches, UtteranceConfig, shortest
 from fewer.data.features import LogMelConfig
 from fewer.data.manifest import Manifest
-from fewer.data.reader import FeatureReader, RawFeatures
+from fewer.data.reader import FeatureReader
 from fewer.data.reading import read_ahead
 from fewer.data.tokenizers import train_characters, train_words
 from fewer.errors import FewerError
@@ -181,7 +181,7 @@ def test_spec_augment_and_the_feature_reader_fit_in(tmp_path):
         words = SupervisionSegment(f"u{number}", recording.id, 0, recording.duration, text="ONE TWO")
         cuts.append(MonoCut(f"u{number}", 0, recording.duration, 0, [words], recording=recording))
     manifest = Manifest(write_manifest(tmp_path / "a.jsonl", cuts))
-    reader = FeatureReader(RawFeatures(LogMelConfig(normalise="none")))
+    reader = FeatureReader(LogMelConfig(normalise="none"))
     config = UtteranceConfig(max_size=500, speeds=(0.9, 1.1))
     augment = SpecAugment(SpecAugmentConfig())
     plain = UtteranceBatches(manifest, reader, CHARACTERS, config)

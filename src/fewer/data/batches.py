@@ -76,8 +76,15 @@ class UtteranceConfig(PlanConfig):
 class Features(Protocol):
     """What reads features, such as `fewer.data.reader.FeatureReader`."""
 
-    dim: int  # F
-    frame_shift: float  # seconds from one frame to the next
+    @property
+    def dim(self) -> int:
+        """F"""
+        ...
+
+    @property
+    def frame_shift(self) -> float:
+        """Seconds from one frame to the next."""
+        ...
 
     def read(self, cut: Any, speed: float = 1.0) -> Tensor:
         """(T, F) float32"""
