@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fewer.data.corpora.corpus import Items, Problem, Source, SpeechSet, Utterance
 from fewer.data.corpora.disk_table import DiskTable
-from fewer.data.corpora.places import find_root, numbered_lines, subfolders
+from fewer.data.corpora.places import find_root, numbered_lines, seconds, subfolders
 from fewer.data.corpora.texts import fold_space
 from fewer.errors import FewerError
 
@@ -81,7 +81,7 @@ def _utterance(
         place = segment[0]
         try:
             recording, begin, finish = segment[1].split()
-            start, end = float(begin), None if finish == "-1" else float(finish)
+            start, end = seconds(begin), None if finish == "-1" else seconds(finish)
         except ValueError:
             return Problem(place, f"expected `utterance recording start end`, found {f'{id} {segment[1]}'!r:.80}")
     audio = tables["wav.scp"].get(recording)

@@ -1,5 +1,6 @@
 """Finding a corpus's folders and files, and reading its text files line by line."""
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -67,6 +68,14 @@ def numbered_lines(path: Path) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
             yield f"{path}, line {number}", line
+
+
+def seconds(text: str) -> float:
+    """A time; ValueError if it is none."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a time")
+    return value
 
 
 def _rank(path: Path) -> int:

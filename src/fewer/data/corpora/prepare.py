@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from fewer.data.corpora import CORPORA
+from fewer.data.corpora.audio import read_header
 from fewer.data.corpora.corpus import Problem, Source, SpeechSet, TextSet, Utterance, Wordless
 from fewer.data.corpora.cuts import make_cut
 from fewer.data.corpora.disk_table import DiskTable
@@ -59,6 +60,7 @@ def prepare(corpus: str, source: Path, out: Path, options: PrepareOptions | None
     """Read the corpus at `source` and write OUT/<set>.jsonl (of text corpora: OUT/<set>.txt) for each of its sets."""
     options = options or PrepareOptions()
     chosen = _choose(corpus, source, options)
+    read_header.cache_clear()  # the files may have changed since
     with ExitStack() as stack:
         gathered = [Gathered(one, options, stack.enter_context(_table())) for one in chosen]
         for one in gathered:
@@ -110,6 +112,7 @@ class Gathered:
         self.summary = SetSummary(one.name)
         self.problems: list[Problem] = []
         self.first: tuple[int, Path] | None = None  # rate (Hz) and file of the first utterance
+        self.splits = [split for split in options.splits if split.whole == one.name]
 
     def read(self) -> None:
         with Bar(self.set.name) as bar:
@@ -123,6 +126,8 @@ class Gathered:
                 bar.advance()
         if not self.summary.utterances:
             raise FewerError(f"set {self.set.name} has no usable utterance{_listing(self.problems)}")
+        for split in self.splits:
+            split.assign(self.summary.speakers)  # an error before anything is written if there are too few
 
     def _add(self, item: Utterance | str | Problem | Wordless) -> Problem | None:
         """Put a line on the table, or say what is wrong."""
@@ -176,8 +181,7 @@ class Gathered:
         if self.problems:
             create(f"{name}.skipped.txt").writelines(f"{problem}\n" for problem in self.problems)
             say(f"{name}: skipped {len(self.problems)} bad entries{_listing(self.problems)}")
-        splits = [split for split in self.options.splits if split.whole == name]
-        return [self.summary, *(part for split in splits for part in self._write_parts(split, create))]
+        return [self.summary, *(part for split in self.splits for part in self._write_parts(split, create))]
 
     def _write_parts(self, split: Split, create: Callable[[str], IO[str]]) -> list[SetSummary]:
         part_of = split.assign(self.summary.speakers)

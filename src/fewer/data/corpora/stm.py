@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fewer.data.corpora.corpus import Problem
-from fewer.data.corpora.places import numbered_lines
+from fewer.data.corpora.places import numbered_lines, seconds
 
 IGNORED = "ignore_time_segment"  # …_in_scoring
 GAP = "inter_segment_gap"
@@ -46,7 +46,7 @@ def _parse(where: str, line: str) -> StmSegment | Problem:
     if side.upper() not in SIDES:
         return Problem(where, f"side {side!r} is none of A, B, 1, 2")
     try:
-        start, stop = float(begin), float(end)
+        start, stop = seconds(begin), seconds(end)
     except ValueError:
         return Problem(where, f"times {begin!r} and {end!r} are not numbers")
     labels, text = "", fields[5].strip() if len(fields) == 6 else ""

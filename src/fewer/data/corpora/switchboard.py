@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from fewer.data.corpora.corpus import Items, Problem, Source, SpeechSet, Utterance, Wordless
-from fewer.data.corpora.places import find_files, index_audio, numbered_lines
+from fewer.data.corpora.places import find_files, index_audio, numbered_lines, seconds
 from fewer.data.corpora.texts import switchboard_text
 from fewer.errors import FewerError
 
@@ -47,7 +47,7 @@ def _read_side(path: Path, audio: Path, prefix: str, side: str) -> Items:
     for where, line in numbered_lines(path):
         fields = line.split(maxsplit=3)
         try:
-            start, end, words = float(fields[1]), float(fields[2]), fields[3]
+            start, end, words = seconds(fields[1]), seconds(fields[2]), fields[3]
         except (IndexError, ValueError):
             yield Problem(where, f"expected `segment start end words`, found {line.strip()!r:.80}")
             continue

@@ -78,7 +78,7 @@ def stm_text(text: str) -> str:
     text = _ASIDE.sub(" ", text.lower())
     text = re.sub(r"\{([^{}/]*)/[^{}]*\}", r" \1 ", text)  # { first / second }
     text = re.sub(r"[(){}]", " ", text)
-    text = re.sub(r"(?:^|(?<=\s))[%@<]\S*", " ", text)
+    text = re.sub(r"(?:^|(?<=\s))[%@<]\S*|[][<>]", " ", text)
     return _telephone_words(_letters(text).split())
 
 
