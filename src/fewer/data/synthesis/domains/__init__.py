@@ -1,0 +1,15 @@
+"""The two domains of the demo: what is said at home (the source), and what a harbour's log says (the target)."""
+
+import functools
+from pathlib import Path
+
+from fewer.data.synthesis.grammar import Grammar
+
+FOLDER = Path(__file__).parent
+FILES = {"source": ("shared.txt", "home.txt"), "target": ("shared.txt", "harbour.txt")}
+
+
+@functools.cache
+def domain(name: str) -> Grammar:
+    """The grammar of the "source" or the "target" domain."""
+    return Grammar.load(*(FOLDER / file for file in FILES[name]))
