@@ -176,9 +176,7 @@ class NGram(nn.Module):
             nodes = chain[:, depth]
             begins = self.begins[nodes].long()
             counts = (self.begins[nodes + 1] - begins) * (nodes != ROOT)
-            rows = torch.repeat_interleave(counts)  # (successors of all rows,)
-            shift = begins - (counts.cumsum(0) - counts)
-            at = torch.arange(len(rows), device=rows.device) + shift.index_select(0, rows)
+            rows, at = spread(begins, counts)  # (successors of all rows,)
             places = (rows * self.vocab_size).add_(self.labels.index_select(0, at))
             values = self.node_log_probs.index_select(0, at).add_(weights[:, depth].index_select(0, rows))
             flat.scatter_(0, places, values)
@@ -242,6 +240,13 @@ def find_child(keys: Tensor, nodes: Tensor, labels: Tensor, vocab_size: int) -> 
     wanted = nodes * vocab_size + labels
     at = torch.searchsorted(keys, wanted).clamp(max=max(len(keys) - 1, 0))
     return keys[at] == wanted, at + 1
+
+
+def spread(begins: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Ranges begins[i] … begins[i] + counts[i] − 1 one behind the other: which i, and the number. (Σ counts,) each"""
+    which = torch.repeat_interleave(counts)
+    shift = begins - (counts.cumsum(0) - counts)
+    return which, torch.arange(len(which), device=which.device) + shift.index_select(0, which)
 
 
 class MissingHistory(ValueError):

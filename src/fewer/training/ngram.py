@@ -41,7 +41,8 @@ def estimate(
     prune: Sequence[int] = (),
     dtype: torch.dtype = torch.float32,
 ) -> NGram:
-    """The modified Kneser-Ney model of a text given as one stream of labels, each sentence closed by the end label.
+    """The modified Kneser-Ney model of a text given as one stream of labels, each sentence closed by the end label
+    (such as the `labels` of a token store).
 
     prune: for each length, drop n-grams that occur at most so often; not for unigrams, not falling, and the last
     value goes for all longer n-grams. Needs some 60 bytes for each label of the stream.
@@ -136,7 +137,7 @@ def _thresholds(prune: Sequence[int], order: int) -> list[int]:
 
 
 def _checked(stream: Tensor | np.ndarray, vocab_size: int, end: int) -> Tensor:
-    labels = torch.as_tensor(stream).long()
+    labels = stream.long() if isinstance(stream, Tensor) else torch.from_numpy(np.asarray(stream).astype(np.int64))
     if not len(labels):
         raise FewerError("there is no text to count n-grams of")
     low, high = (int(x) for x in labels.aminmax())

@@ -1,0 +1,115 @@
+"""Word-level ARPA files that people already have, as language models over a recogniser's labels."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, Protocol
+
+from fewer.data.arpa import read_arpa
+from fewer.errors import FewerError
+from fewer.models.word_ngram import Piece, WordNGram, WordNGramConfig
+from fewer.training.ngram_files import ngram_of_arpa
+
+SENTENCEPIECE_MARK, GPT2_MARK, CONTINUES = "▁", "Ġ", "@@"
+SPECIAL = re.compile(r"<\|.*\|>")  # labels that write nothing, as Whisper's tasks and time stamps
+
+
+class Labels(Protocol):
+    """What is needed of a tokenizer."""
+
+    labels: list[str]
+    end: int
+
+    def word_start(self, id: int) -> bool: ...
+
+    def word_end(self, id: int) -> bool: ...
+
+
+@dataclass(frozen=True)
+class WordStyle:
+    """How an LM's words are written, so that a recogniser's cased and punctuated text can be looked up in it."""
+
+    case: Literal["mixed", "lower", "upper"] = "mixed"  # mixed: letters are compared as they are
+    punctuation: bool = True  # False: the LM has none, so marks inside or around words are ignored
+    hyphens: bool = True  # False: the LM has none, so they separate words
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> "WordStyle":
+        """The style that some words have in common; case does not count if there is but one."""
+        lower = any(word != word.upper() for word in words)
+        upper = any(word != word.lower() for word in words)
+        case: Literal["mixed", "lower", "upper"] = "mixed" if lower == upper else "lower" if lower else "upper"
+        marks = any(character in ",.?!;:" for word in words for character in word[-1:])
+        return cls(case, marks, any("-" in word.strip("-") for word in words))
+
+    def apply(self, text: str) -> str:
+        """A part of a word in this style."""
+        text = text.replace("’", "'")
+        text = text.lower() if self.case == "lower" else text.upper() if self.case == "upper" else text
+        return text if self.punctuation else "".join(c for c in text if c in "'-" or not _is_mark(c))
+
+
+def load_word_ngram(
+    path: str | Path, tokenizer: Labels, config: WordNGramConfig | None = None, style: WordStyle | None = None
+) -> WordNGram:
+    """A word-level ARPA file as a model over the tokenizer's labels; `style` as the file's words show it by default."""
+    arpa = read_arpa(path)
+    never = (arpa.end, arpa.unknown)
+    words = [word for id, word in enumerate(arpa.labels) if id not in never]
+    if not words:
+        raise FewerError(f"{path}: there are no words in this model")
+    written = [b"" if id in never else word.encode() for id, word in enumerate(arpa.labels)]
+    pieces = label_pieces(tokenizer, style or WordStyle.of(words))
+    config = config or WordNGramConfig()
+    if config.unknown is None and arpa.unknown is None:
+        raise FewerError(f"{path} has no <unk>; say what log-probability a word has that it lacks (unknown)")
+    return WordNGram(ngram_of_arpa(path, arpa).float(), written, pieces, tokenizer.end, arpa.unknown, config)
+
+
+def label_pieces(tokenizer: Labels, style: WordStyle) -> list[Piece]:
+    """What each label of a tokenizer writes in an LM's style, and whether a word begins or ends with it."""
+    byte_level = any(label.startswith(GPT2_MARK) for label in tokenizer.labels)
+    pieces = []
+    for id, label in enumerate(tokenizer.labels):
+        starts, ends = tokenizer.word_start(id), tokenizer.word_end(id)
+        if id == tokenizer.end or SPECIAL.fullmatch(label):
+            pieces.append(Piece(b""))
+            continue
+        text = _text(label, byte_level)
+        if isinstance(text, str):
+            if not style.hyphens and set(text) <= set("-–—") and text:
+                text, starts = "", True
+            text = style.apply(text).encode()
+        pieces.append(Piece(text, starts, ends))
+    return pieces
+
+
+def _text(label: str, byte_level: bool) -> str | bytes:
+    """A label without its marks; bytes where it is only a part of a character."""
+    if byte_level:
+        alphabet = _gpt2_bytes()
+        if not all(character in alphabet for character in label):
+            return label.strip()
+        raw = bytes(alphabet[character] for character in label)
+        try:
+            return raw.decode().strip()
+        except UnicodeDecodeError:
+            return raw.lstrip(b" ")
+    if match := re.fullmatch(r"<0x([0-9A-F]{2})>", label):
+        return bytes([int(match[1], 16)])
+    return label.lstrip(SENTENCEPIECE_MARK).strip().removesuffix(CONTINUES)
+
+
+@cache
+def _gpt2_bytes() -> dict[str, int]:
+    """The characters that stand for bytes in GPT-2's labels: printable ones for themselves, others from U+0100 on."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("P")
