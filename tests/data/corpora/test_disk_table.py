@@ -1,5 +1,7 @@
 """A table on disk behaves as a sorted dictionary."""
 
+import os
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +26,4 @@ def test_nothing_is_left_on_disk():
     with DiskTable("value") as table:
         folder = table._folder.name
         table.add("a", "b")
-    import os
-
     assert not os.path.exists(folder)

@@ -1,5 +1,7 @@
 """LibriSpeech, with any of its sets, and what may be wrong with it."""
 
+from pathlib import Path
+
 import pytest
 from lhotse.recipes import prepare_librispeech
 
@@ -47,8 +49,6 @@ def test_agrees_with_lhotse(tmp_path):
 def test_relative_sources_give_absolute_paths(tmp_path, monkeypatch):
     librispeech(tmp_path)
     monkeypatch.chdir(tmp_path)
-    from pathlib import Path
-
     prepare("librispeech", Path("LibriSpeech"), Path("out"), PrepareOptions(sets=("dev-clean",)))
     assert read_cuts(tmp_path / "out/dev-clean.jsonl")[0].recording.sources[0].source.startswith(f"{tmp_path}/")
     assert not (tmp_path / "out/train-clean-5.jsonl").exists()
@@ -109,6 +109,14 @@ def test_bad_entries_are_listed_and_skipped_on_request(tmp_path):
     listed = (tmp_path / "out/dev-clean.skipped.txt").read_text().splitlines()
     assert len(listed) == 1
     assert listed[0].startswith(f"{missing}: there is no such audio file (utterance 84-121123-0001, ")
+
+
+def test_a_set_without_any_transcript_is_not_overlooked(tmp_path):
+    corpus = librispeech(tmp_path)
+    for path in (corpus / "dev-clean").rglob("*.trans.txt"):
+        path.unlink()
+    with pytest.raises(FewerError, match=r"1272-128104.trans.txt: the transcripts of 1 audio files are missing"):
+        prepare("librispeech", corpus, tmp_path / "out")
 
 
 def test_a_folder_without_librispeech(tmp_path):

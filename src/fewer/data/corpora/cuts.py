@@ -44,7 +44,6 @@ def make_cut(utterance: Utterance, resample: int | None = None) -> Made | Proble
         duration=duration,
         channel=channel,
         text=utterance.text,
-        language="English",
         speaker=utterance.speaker,
         gender=utterance.gender,
         custom=utterance.custom or None,

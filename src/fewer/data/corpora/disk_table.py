@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from fewer.errors import FewerError
+
 
 class DiskTable:
     """Keys with a tuple of strings each, handed back in the order of the keys. Gone when closed."""
@@ -30,7 +32,11 @@ class DiskTable:
 
     def add(self, key: str, *values: str) -> bool:
         """Add an entry; False, and nothing is changed, if the key is there already."""
-        return self._database.execute(self._insert, (key, *values)).rowcount == 1
+        try:
+            return self._database.execute(self._insert, (key, *values)).rowcount == 1
+        except sqlite3.OperationalError as error:
+            place = tempfile.gettempdir()
+            raise FewerError(f"cannot write to {place}: {error}; name a folder with more room by TMPDIR") from error
 
     def get(self, key: str) -> tuple[str, ...] | None:
         row = self._database.execute("SELECT * FROM entries WHERE key = ?", (key,)).fetchone()

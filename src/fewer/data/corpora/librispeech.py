@@ -15,7 +15,11 @@ def sets(source: Source) -> list[SpeechSet]:
 
 
 def _set_folders(root: Path) -> list[Path]:
-    return [folder for folder in subfolders(root) if next(folder.glob("*/*/*.trans.txt"), None)]
+    return [
+        folder
+        for folder in subfolders(root)
+        if next(folder.glob("*/*/*.trans.txt"), None) or next(folder.glob("*/*/*.flac"), None)
+    ]
 
 
 def _read(folder: Path) -> Items:

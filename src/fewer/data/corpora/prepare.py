@@ -59,12 +59,15 @@ class SetSummary:
 def prepare(corpus: str, source: Path, out: Path, options: PrepareOptions | None = None) -> list[SetSummary]:
     """Read the corpus at `source` and write OUT/<set>.jsonl (of text corpora: OUT/<set>.txt) for each of its sets."""
     options = options or PrepareOptions()
-    chosen = _choose(corpus, source, options)
     read_header.cache_clear()  # the files may have changed since
     with ExitStack() as stack:
-        gathered = [Gathered(one, options, stack.enter_context(_table())) for one in chosen]
-        for one in gathered:
-            one.read()
+        try:
+            chosen = _choose(corpus, source, options)
+            gathered = [Gathered(one, options, stack.enter_context(_table())) for one in chosen]
+            for one in gathered:
+                one.read()
+        except OSError as error:
+            raise FewerError(f"cannot read {error.filename or source}: {error.strerror or error}") from error
         files = stack.enter_context(ExitStack())  # the files take their names when all of them are written
 
         def create(name: str) -> IO[str]:
