@@ -118,3 +118,15 @@ def test_sclite_counts_the_same(tmp_path: Path, hubscr: bool, alternatives: floa
         if tuple(found.count(kind) for kind in "=SDI") != counts
     ]
     assert len(differing) <= (2 if alternatives else 0)  # alternatives of equal cost may be told apart otherwise
+
+
+@sctk.needs("sclite")
+def test_sclite_counts_the_same_characters(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    texts = [[" ".join(random_word(rng, False) for _ in range(rng.randint(1, 8))) for _ in range(200)] for _ in "rh"]
+    for name, lines in zip(("ref", "hyp"), texts, strict=True):
+        (tmp_path / f"{name}.trn").write_text("".join(f"{line} (s_{i})\n" for i, line in enumerate(lines)))
+    trn: list[str | Path] = ["-r", tmp_path / "ref.trn", "trn", "-h", tmp_path / "hyp.trn", "trn", "-i", "rm"]
+    theirs = [counts for _, counts in sctk.sclite_counts(*trn, "-c")]
+    ours = [kinds(ref, hyp, characters=True) for ref, hyp in zip(*texts, strict=True)]
+    assert [tuple(found.count(kind) for kind in "=SDI") for found in ours] == theirs
