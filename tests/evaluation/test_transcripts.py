@@ -143,6 +143,12 @@ def test_references_are_needed(tmp_path: Path) -> None:
         load_pairs(tmp_path / "a.jsonl")
 
 
+def test_a_file_without_references_is_named(tmp_path: Path, pool: Path) -> None:
+    (tmp_path / "empty.trn").write_text(";; nothing here\n")
+    with pytest.raises(FewerError, match=r"empty\.trn has no references"):
+        load_pairs(pool, tmp_path / "empty.trn")
+
+
 def test_speakers_from_a_file_take_precedence(tmp_path: Path, pool: Path) -> None:
     (tmp_path / "utt2spk").write_text("s1-1 bob\ns1-2 eve\n")
     assert load_pairs(pool, speakers=tmp_path / "utt2spk").speakers == {"s1-1": "bob", "s1-2": "eve"}

@@ -189,6 +189,8 @@ def load_pairs(
         if segments is not None:
             raise FewerError("segments are for scoring against an stm reference")
         pairs = _pair_by_id(hypotheses, references, normaliser, ranking)
+    if not pairs.refs:
+        raise FewerError(f"{references or hypotheses} has no references")
     if speakers is not None:
         pairs = replace(pairs, speakers=formats.read_speakers(speakers))
     return pairs
