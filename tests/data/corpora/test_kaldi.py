@@ -94,6 +94,7 @@ def test_other_commands_are_refused_and_never_run(tmp_path, monkeypatch, value):
         ("dev/text", ["utt1 a", "utt2 b", "utt3 c"], "dev/text, line 3: utterance utt3 has no speaker in .*utt2spk"),
         ("dev/text", ["utt1 a", "utt1 b"], "dev/text, line 2: utt1 is there twice; the first is in .*dev/text, line 1"),
         ("dev/utt2spk", ["utt1 anna"], "dev/text, line 2: utterance utt2 has no speaker"),
+        ("dev/utt2spk", ["utt1 anna", "utt2"], "dev/text, line 2: utterance utt2 has no speaker"),
         ("dev/wav.scp", ["utt1 wav/utt1.wav"], "dev/text, line 2: utterance utt2 has no audio: utt2 is not in"),
         ("dev/wav.scp", ["utt1 wav/x.wav", "utt2 y"], "dev/wav/x.wav: there is no such audio file .*utterance utt1"),
         ("dev/wav.scp", ["utt1 raw.ark:17", "utt2 y"], "wav.scp, line 1: audio inside a Kaldi archive"),
