@@ -332,9 +332,16 @@ def perplexity(cross_entropy: float) -> float:
 
 def describe(entry: dict[str, Any], sub_epochs: int) -> str:
     """A finished sub-epoch in one line."""
-    minutes = entry["seconds"] / 60
+    left = entry["seconds"] * (sub_epochs - entry["sub_epoch"])
     return (
         f"sub-epoch {entry['sub_epoch']}/{sub_epochs}: train loss {entry['train_loss']:.4f} per label, "
         f"dev ppl {perplexity(entry['dev_ce']):.3f} (ce {entry['dev_ce']:.4f}), rate {entry['rate']:.3g}, "
-        f"{minutes:.1f} min, about {minutes * (sub_epochs - entry['sub_epoch']) / 60:.1f} h left"
+        f"{duration(entry['seconds'])}, about {duration(left)} left"
     )
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whatever reads best."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

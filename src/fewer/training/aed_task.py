@@ -1,0 +1,74 @@
+"""Training a recogniser: cross entropy with label smoothing, CTC, L2, growing, and an external LM if there is one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fewer.data.batches import Batch
+from fewer.data.reading import Batches
+from fewer.models.aed import AED
+from fewer.training.configs import AedTrainConfig
+from fewer.training.growing import grow, stage_config
+from fewer.training.objective import ctc_loss_sum, l2, local_fusion, smoothed_cross_entropy
+from fewer.training.task import Losses, Moment
+
+
+class AedTask:
+    """The paper's objective (SPEC §2), with local fusion (SPEC §5) if an external LM is given."""
+
+    def __init__(
+        self,
+        config: AedTrainConfig,
+        train: Batches[Batch],
+        dev: Batches[Batch],
+        external_lm: Any = None,
+        initialise: Callable[[AED], None] = lambda model: None,
+    ):
+        """external_lm: a module with `log_probs(labels)`; it is frozen. initialise: changes a new model's weights."""
+        self.config, self.train, self.dev, self.initialise = config, train, dev, initialise
+        self.external_lm: Any = None if external_lm is None else external_lm.eval().requires_grad_(False)
+        self.lm_scale = config.external_lm.scale if config.external_lm else 0.0
+
+    def stage(self, sub_epoch: int) -> int:
+        return 0 if self.config.growing is None else self.config.growing.stage(sub_epoch)
+
+    def build(self, stage: int) -> nn.Module:
+        model = AED(stage_config(self.config.model, self.config.growing, stage))
+        self.initialise(model)
+        return model
+
+    def grow(self, old: Any, new: Any) -> None:
+        grow(old, new)
+
+    def losses(self, module: Any, batch: Batch, moment: Moment) -> Losses:
+        encoded = module.encode(batch.features, batch.feature_lengths)
+        logits = module.teacher_forced(encoded, batch.labels).logits
+        log_probs = functional.log_softmax(logits.float(), dim=-1)  # (B, N, V)
+        if self.external_lm is not None:
+            log_probs = local_fusion(log_probs, self._lm_log_probs(batch.labels), self.lm_scale)
+        smoothing = self.smoothing(moment)
+        labels, lengths = batch.labels, batch.label_lengths
+        plain = smoothed_cross_entropy(log_probs if smoothing == 0 else log_probs.detach(), labels, lengths)
+        total = plain if smoothing == 0 else smoothed_cross_entropy(log_probs, labels, lengths, smoothing)
+        parts = {"ce": plain.detach()}
+        if self.config.ctc_scale:
+            ctc = ctc_loss_sum(module.ctc_log_probs(encoded), encoded.lengths, labels, lengths)
+            total = total + self.config.ctc_scale * ctc
+            parts["ctc"] = ctc.detach()
+        return Losses(total, parts)
+
+    def smoothing(self, moment: Moment) -> float:
+        return self.config.smoothing if moment.training and moment.sub_epoch >= self.config.smoothing_from else 0.0
+
+    def penalty(self, module: Any) -> Tensor | None:
+        if not self.config.l2:
+            return None
+        return l2(module.l2_parameters(), self.config.l2)
+
+    @torch.no_grad()
+    def _lm_log_probs(self, labels: Tensor) -> Tensor:
+        """Of the true prefixes. (B, N) -> (B, N, V)"""
+        return self.external_lm.to(labels.device).log_probs(labels)

@@ -1,0 +1,182 @@
+"""What a training configuration says, and how its YAML file is read.
+
+`model.kind` decides what is trained: aed, lstm_lm, transformer_lm or decoder_like_lm. A file may build on another one
+(`base: NAME`, a file beside it or a recipe): what it says itself is then laid over that, key by key.
+"""
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from fewer.config import Config, override_value, parse_config, read_yaml
+from fewer.data.augment import SpecAugmentConfig
+from fewer.data.batches import UtteranceConfig
+from fewer.data.features import FeaturesConfig, MfccConfig
+from fewer.data.text import SentenceConfig
+from fewer.data.token_store import Case
+from fewer.data.tokenizers import load_tokenizer
+from fewer.errors import FewerError
+from fewer.models.aed import AedConfig
+from fewer.models.decoder import DecoderLikeLmConfig
+from fewer.models.lm import LstmLmConfig, TransformerLmConfig
+from fewer.training.growing import GrowingConfig
+from fewer.training.trainer import TrainerConfig
+
+LmConfig = Annotated[LstmLmConfig | TransformerLmConfig | DecoderLikeLmConfig, Field(discriminator="kind")]
+WITHOUT_EFFECT = {"sub_epochs", "device", "workers", "checkpoint_minutes", "tensorboard", "expected", "final"}
+
+
+class ExpectedSpeech(Config):
+    """How much data there will be, for a dry run where it is not at hand."""
+
+    utterances: int = Field(ge=1)
+    hours: float = Field(gt=0)
+    labels: int = Field(ge=1)  # end labels counted
+
+
+class ExpectedText(Config):
+    """How much data there will be, for a dry run where it is not at hand."""
+
+    sentences: int = Field(ge=1)
+    labels: int = Field(ge=1)  # end labels counted
+
+
+class SpeechConfig(Config):
+    train: Path  # manifest
+    dev: Path  # manifest
+    statistics: Path | None = None  # features' mean and deviation; None: measured on the training set
+    batches: UtteranceConfig = UtteranceConfig.model_validate({})  # of the training set; dev takes its sizes
+    skip_bad: bool = False  # leave out lines of the manifests that cannot be used, instead of an error
+
+
+class TextConfig(Config):
+    train: tuple[Path, ...]  # texts (plain, gz, xz) or manifests, whose transcripts are taken
+    dev: tuple[Path, ...]
+    batches: SentenceConfig = SentenceConfig.model_validate({})  # of the training text; dev takes its sizes
+    case: Case = "none"  # how text is changed before it is tokenised
+    allow_unknown: bool = False  # text may hold what the vocabulary lacks
+    store: Path | None = None  # where tokenised text is kept, to share it between runs; None: in the run folder
+
+
+class ExternalLmConfig(Config):
+    """Training with a frozen LM in the softmax (local fusion, SPEC §5); decode such a model with no ILM term."""
+
+    model: Path  # folder of a trained LM with the same tokenizer
+    scale: float = Field(gt=0)  # λ; the tuned scale of shallow fusion is a good one
+
+
+class _TrainConfig(TrainerConfig):
+    tokenizer: Path  # tokenizer.json
+    initial: Path | None = None  # folder of a model whose weights training starts from; None: new weights
+
+
+class AedTrainConfig(_TrainConfig):
+    model: AedConfig
+    data: SpeechConfig
+    features: FeaturesConfig = MfccConfig()
+    augment: SpecAugmentConfig | None = SpecAugmentConfig()
+    growing: GrowingConfig | None = None  # None: the whole network from the start
+    smoothing: float = Field(default=0.1, ge=0, lt=1)  # label smoothing
+    smoothing_from: int = Field(default=1, ge=1)  # sub-epoch with which it begins
+    ctc_scale: float = Field(default=1.0, ge=0)
+    l2: float = Field(default=1e-4, ge=0)  # l2·Σw² for every batch, on the parts that the paper's configs decay
+    external_lm: ExternalLmConfig | None = None
+    expected: ExpectedSpeech | None = None
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> "AedTrainConfig":
+        if self.growing is not None:
+            if problem := self.growing.problem(self.model.encoder.layers):
+                raise ValueError(problem)
+            if self.initial is not None:
+                raise ValueError("initial: a model that starts from given weights does not grow; leave out `growing`")
+        if self.model.ctc != (self.ctc_scale > 0):
+            raise ValueError("model.ctc and ctc_scale: with the CTC branch its scale is above 0, without it 0")
+        if self.features.kind != "pretrained" and self.features.dim != self.model.encoder.features:
+            raise ValueError(
+                f"features.dim is {self.features.dim}, but model.encoder.features is {self.model.encoder.features}"
+            )
+        return self
+
+
+class LmTrainConfig(_TrainConfig):
+    model: LmConfig
+    data: TextConfig
+    smoothing: float = Field(default=0.0, ge=0, lt=1)  # label smoothing
+    expected: ExpectedText | None = None
+
+
+TrainConfig = AedTrainConfig | LmTrainConfig
+KINDS: dict[str, type[AedTrainConfig] | type[LmTrainConfig]] = {
+    "aed": AedTrainConfig,
+    "lstm_lm": LmTrainConfig,
+    "transformer_lm": LmTrainConfig,
+    "decoder_like_lm": LmTrainConfig,
+}
+
+
+def load_train_config(source: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
+    """Read a YAML file or a recipe; `overrides` are `a.b=value`. A missing vocab_size is the tokenizer's."""
+    values = read_layers(source)
+    for override in overrides:
+        values = override_value(values, override)
+    return parse_train_config(values, source)
+
+
+def parse_train_config(values: Any, source: str | Path) -> TrainConfig:
+    """Validate a configuration read from `source`."""
+    model = values.get("model") if isinstance(values, dict) else None
+    kind = model.get("kind", "aed") if isinstance(model, dict) else None
+    if not isinstance(model, dict) or kind not in KINDS:
+        raise FewerError(f"{source}: model.kind: what is to be trained? one of {', '.join(KINDS)} (found {kind!r})")
+    tokenizer = values.get("tokenizer")
+    if "vocab_size" not in model and isinstance(tokenizer, str) and Path(tokenizer).exists():
+        values = values | {"model": model | {"vocab_size": load_tokenizer(tokenizer).size}}
+    return parse_config(KINDS[kind], values, source)
+
+
+def read_layers(source: str | Path) -> Any:
+    """The values of a file, laid over those of its `base`."""
+    path = find_config(source)
+    values = read_yaml(path)
+    if not isinstance(values, dict) or "base" not in values:
+        return values
+    beside = path.parent / str(values["base"])
+    base = read_layers(beside if beside.is_file() and beside != path else values["base"])
+    return _laid_over(base, {key: value for key, value in values.items() if key != "base"})
+
+
+def find_config(source: str | Path) -> Path:
+    """A file, or a recipe by name."""
+    path = Path(source)
+    if path.is_file():
+        return path
+    recipes = sorted(Path(str(files("fewer.recipes"))).rglob("*.yaml"))
+    for recipe in recipes:
+        if str(source) in (recipe.stem, recipe.name):
+            return recipe
+    names = ", ".join(recipe.stem for recipe in recipes) or "none yet"
+    raise FewerError(f"{source} is neither a file nor a recipe; the recipes are: {names}")
+
+
+def effective(config: TrainConfig) -> dict[str, Any]:
+    """What of a configuration decides the trained weights at each sub-epoch, as JSON values."""
+    return config.model_dump(mode="json", exclude=WITHOUT_EFFECT)
+
+
+def changed_keys(old: Any, new: Any, prefix: str = "") -> list[str]:
+    """Dotted keys in which two configurations differ, with both values."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *(key for key in new if key not in old)]
+        return [line for key in keys for line in changed_keys(old.get(key), new.get(key), f"{prefix}.{key}".strip("."))]
+    return [] if old == new else [f"{prefix}: {json.dumps(old)} there, {json.dumps(new)} now"]
+
+
+def _laid_over(below: Any, above: Any) -> Any:
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    return below | {key: _laid_over(below.get(key), value) for key, value in above.items()}

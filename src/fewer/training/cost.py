@@ -1,0 +1,292 @@
+"""What a training will be like before it starts: the network, the schedule by sub-epoch, steps, and cost.
+
+Cost counts the multiplications and additions of matrices, three times those of a forward pass, and compares them with
+how fast this machine multiplies matrices. Real steps reach a part of that speed.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from fewer.data.batches import UtteranceBatches
+from fewer.data.manifest import Manifest
+from fewer.data.reader import RawFeatures
+from fewer.data.token_store import read_text
+from fewer.data.tokenizers import load_tokenizer
+from fewer.models.aed import AedConfig
+from fewer.models.lm import TransformerLmConfig
+from fewer.progress import progress
+from fewer.training.configs import AedTrainConfig, TrainConfig
+from fewer.training.growing import stage_config
+from fewer.training.model_folder import ModelConfig, build_model
+from fewer.training.schedule import learning_rate
+from fewer.training.world import choose_device
+
+SAMPLE = 500  # transcripts from which labels per character are estimated
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What a sub-epoch sees."""
+
+    sequences: float
+    labels: float  # end labels counted
+    frames: float  # 0 for text
+    steps: int  # of the optimiser
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Sub-epochs between which nothing changes but the learning rate."""
+
+    first: int
+    last: int
+    model: ModelConfig
+    max_size: int  # of a batch, in padded frames or labels
+    smoothing: float
+    amount: Amount | None  # None: the data is not known
+
+    @property
+    def sub_epochs(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def flops(self) -> float:
+        """Of all its sub-epochs."""
+        return 0.0 if self.amount is None else self.sub_epochs * 3 * forward_flops(self.model, self.amount)
+
+
+def phases(config: TrainConfig) -> list[Phase]:
+    """The schedule by sub-epoch. Amounts come from the data if it is here, else from `expected`."""
+    amount = _amounts(config)
+    starts = [start for start in sorted(_changes(config)) if start <= config.sub_epochs]
+    result: list[Phase] = []
+    for first, following in zip(starts, [*starts[1:], config.sub_epochs + 1], strict=True):
+        model: ModelConfig = config.model
+        smoothing = config.smoothing
+        if isinstance(config, AedTrainConfig):
+            stage = config.growing.stage(first) if config.growing else 0
+            model = stage_config(config.model, config.growing, stage)
+            smoothing = config.smoothing if first >= config.smoothing_from else 0.0
+        size = config.data.batches.max_size_at(first)
+        phase = Phase(first, following - 1, model, size, smoothing, amount(first) if amount else None)
+        if result and replace(phase, first=result[-1].first) == replace(result[-1], last=phase.last):
+            result[-1] = replace(phase, first=result[-1].first)
+        else:
+            result.append(phase)
+    return result
+
+
+def _changes(config: TrainConfig) -> set[int]:
+    """Sub-epochs that begin with something new."""
+    changes = {1, *config.data.batches.max_size_from}
+    if isinstance(config, AedTrainConfig):
+        changes |= {config.smoothing_from, *(config.growing.starts if config.growing else ())}
+        changes |= {start for rule in config.data.batches.curriculum for start in (rule.first, rule.last + 1)}
+    return changes
+
+
+def _amounts(config: TrainConfig) -> Callable[[int], Amount] | None:
+    """What each sub-epoch sees, if that can be known."""
+    if isinstance(config, AedTrainConfig):
+        if config.data.train.exists():
+            return _planned(config)
+        if (speech := config.expected) is None:
+            return None
+        shift = 0.01 if config.features.kind != "pretrained" else 0.02 * config.features.pool
+        return _divided(config, speech.utterances, speech.labels, speech.hours * 3600 / shift)
+    if config.expected is not None:
+        return _divided(config, config.expected.sentences, config.expected.labels, 0)
+    if all(path.exists() for path in config.data.train):
+        lines = [len(line) for path in config.data.train for line in progress(read_text(path), f"reading {path.name}")]
+        per_character = _labels_per_character(config, [text for path in config.data.train for text in _some(path)])
+        return _divided(config, len(lines), sum(lines) * per_character + len(lines), 0)
+    return None
+
+
+def _divided(config: TrainConfig, sequences: float, labels: float, frames: float) -> Callable[[int], Amount]:
+    """Amounts of a sub-epoch when the whole is known: batches as full as they may be."""
+    batches = config.data.batches
+    copies = len(config.data.batches.speeds) if isinstance(config, AedTrainConfig) else 1
+
+    def amount(sub_epoch: int) -> Amount:
+        share = copies / batches.sub_epochs
+        size = (frames or labels) * share / batches.max_size_at(sub_epoch)
+        count = max(size, sequences * share / batches.max_sequences)
+        return Amount(sequences * share, labels * share, frames * share, math.ceil(count / batches.accumulate))
+
+    return amount
+
+
+def _planned(config: AedTrainConfig) -> Callable[[int], Amount]:
+    """Amounts from the plan over the manifest that is here."""
+    manifest = Manifest(config.data.train, skip_bad=config.data.skip_bad)
+    batches = UtteranceBatches(manifest, RawFeatures(config.features), None, config.data.batches, config.seed)
+    sample = [manifest[index].supervisions[0].text for index in range(min(len(manifest), SAMPLE))]
+    per_character = _labels_per_character(config, sample)
+
+    def amount(sub_epoch: int) -> Amount:
+        plan = batches.plan(sub_epoch)
+        characters = manifest.text_chars[plan.items // batches.copies].sum()
+        labels = float(characters) * per_character + len(plan.items)
+        return Amount(len(plan.items), labels, float(batches.frames(plan.items, sub_epoch).sum()), len(plan))
+
+    return amount
+
+
+def _labels_per_character(config: TrainConfig, texts: list[str]) -> float:
+    tokenizer = load_tokenizer(config.tokenizer)
+    return sum(len(tokenizer.encode(text)) for text in texts) / max(sum(map(len, texts)), 1)
+
+
+def _some(path: Any) -> list[str]:
+    return [text for text, _ in zip(read_text(path), range(SAMPLE), strict=False)]
+
+
+def forward_flops(config: ModelConfig, amount: Amount) -> float:
+    """Multiplications and additions of matrices in a forward pass over a sub-epoch."""
+    total = 0.0
+    for name, weight in _meta(config).named_parameters():
+        if weight.dim() > 1 and "embedding" not in name:
+            total += 2 * weight.numel() * _uses(config, name, amount)
+    if isinstance(config, AedConfig):
+        pairs = amount.labels * amount.frames / config.encoder.reduction / max(amount.sequences, 1)
+        total += 2 * pairs * (2 * config.energy + config.encoder.output)  # scores and weighted sums of attention
+    elif isinstance(config, TransformerLmConfig):
+        pairs = amount.labels * amount.labels / max(amount.sequences, 1) / 2
+        total += 2 * pairs * 2 * config.size * config.layers
+    return total
+
+
+def _uses(config: ModelConfig, name: str, amount: Amount) -> float:
+    """How many positions a weight is multiplied with."""
+    if not isinstance(config, AedConfig):
+        return amount.labels
+    encoder = config.encoder
+    if name.startswith("encoder.convolutions."):
+        return amount.frames * (encoder.features >> int(name.split(".")[2]))  # the first pool halves the bins
+    if name.startswith("encoder.layers."):
+        return amount.frames / math.prod(encoder.pools[: int(name.split(".")[2])])
+    if name.startswith(("attention.key", "attention.fertility", "ctc")):
+        return amount.frames / encoder.reduction
+    return amount.labels
+
+
+def parameter_counts(config: ModelConfig) -> dict[str, int]:
+    """Parameters of each part of a model, layer by layer."""
+    counts: dict[str, int] = {}
+    for name, weight in _meta(config).named_parameters():
+        part = ".".join(name.split(".")[: 3 if ".layers." in name or ".state." in name else 2])
+        part = name.split(".")[0] if name.split(".")[0] in ("attention", "ctc", "output", "norm", "up") else part
+        counts[part.removesuffix(".weight")] = counts.get(part.removesuffix(".weight"), 0) + weight.numel()
+    return counts
+
+
+def _meta(config: ModelConfig) -> nn.Module:
+    """The model without memory for its weights."""
+    with torch.device("meta"):
+        return build_model(config)
+
+
+def matmul_speed(device: torch.device, seconds: float = 0.5) -> float:
+    """Floating-point operations per second of large matrix products on this machine."""
+    size = 1024 if device.type == "cpu" else 8192
+    left, right = (torch.randn(size, size, device=device) for _ in range(2))
+    count, began = 0, 0.0
+    while count < 2 or time.monotonic() - began < seconds:
+        if count == 1:  # the first one warms up
+            began = time.monotonic()
+        float((left @ right)[0, 0])
+        count += 1
+    return 2 * size**3 * (count - 1) / (time.monotonic() - began)
+
+
+def dry_run(config: TrainConfig) -> str:
+    """Everything that `fewer train --dry-run` prints."""
+    counts = parameter_counts(config.model)
+    lines = [f"{config.model.kind} with {config.model.vocab_size} labels"]
+    for part, group in _alike(counts):
+        lines.append(f"  {part:<28}{sum(group):>15,}" + (f"  = {len(group)} × {group[0]:,}" if len(group) > 1 else ""))
+    lines += [f"  {'parameters':<28}{sum(counts.values()):>15,}", "", *_schedule_lines(config)]
+    return "\n".join(lines)
+
+
+def _alike(counts: dict[str, int]) -> list[tuple[str, list[int]]]:
+    """Numbered parts of the same size that follow each other, as one."""
+    result: list[tuple[str, list[int]]] = []
+    for name, count in counts.items():
+        stem, _, number = name.rpartition(".")
+        first, last = result[-1] if result else ("", [])
+        if number.isdigit() and first.startswith(f"{stem}.") and count == last[-1]:
+            result[-1] = (f"{first.split('–')[0]}–{number}", [*last, count])
+        else:
+            result.append((name, [count]))
+    return result
+
+
+def _schedule_lines(config: TrainConfig) -> list[str]:
+    table = phases(config)
+    unit = "frames" if isinstance(config, AedTrainConfig) else "labels"
+    lines = [f"{'sub-epochs':<12}{'network':<24}{'parameters':>13}{'smoothing':>11}{unit:>9}{'steps':>8}{'PFLOP':>10}"]
+    for phase in table:
+        steps = "?" if phase.amount is None else f"{phase.amount.steps:,}"
+        lines.append(
+            f"{f'{phase.first}–{phase.last}':<12}{_network(phase.model):<24}"
+            f"{sum(parameter_counts(phase.model).values()):>13,}{phase.smoothing:>11g}{phase.max_size:>9,}{steps:>8}"
+            + ("" if phase.amount is None else f"{phase.flops / 1e15:>10.3g}")
+        )
+    batches = config.data.batches
+    rates = f"learning rate {learning_rate(config.schedule, []):g}"
+    if config.schedule.warm_up:
+        rates += f" → {config.schedule.peak:g} over sub-epochs 1–{config.schedule.warm_up}"
+    if config.schedule.newbob:
+        rates += f", then × {config.schedule.newbob.decay:g} when dev stops improving"
+    lines += [
+        f"{unit} of one batch ({batches.accumulate} for a step), steps of each sub-epoch, PFLOP of all of them",
+        f"{rates}; {config.sub_epochs} sub-epochs of 1/{batches.sub_epochs} = "
+        f"{config.sub_epochs / batches.sub_epochs:g} epochs",
+        *_curriculum_lines(config),
+        "",
+    ]
+    if any(phase.amount is None for phase in table):
+        return [*lines, "cost unknown: the data is not here, and the configuration does not say what is `expected`"]
+    return [*lines, *_cost_lines(config, table)]
+
+
+def _curriculum_lines(config: TrainConfig) -> list[str]:
+    if not isinstance(config, AedTrainConfig):
+        return []
+    lines = []
+    for rule in config.data.batches.curriculum:
+        kept = [f"{name} {value!r}" for name, value in (("subsets", rule.subsets), ("ids", rule.ids)) if value]
+        if rule.max_mean_chars:
+            kept.append(f"the shortest transcripts, {rule.max_mean_chars:g} characters on average")
+        lines.append(f"curriculum: sub-epochs {rule.first}–{rule.last} only {' and '.join(kept)}")
+    if lines and not config.data.train.exists():
+        lines.append("(steps and cost without the curriculum, since the data is not here)")
+    return lines
+
+
+def _cost_lines(config: TrainConfig, table: list[Phase]) -> list[str]:
+    steps = sum(phase.sub_epochs * phase.amount.steps for phase in table if phase.amount)
+    flops = sum(phase.flops for phase in table)
+    device = choose_device(config.device)
+    speed = matmul_speed(device)
+    hours = flops / speed / 3600
+    return [
+        f"{steps:,} steps, {flops:.3g} floating-point operations",
+        f"at the {speed / 1e9:,.0f} GFLOP/s measured here ({device}, {torch.get_num_threads()} threads): "
+        f"{hours:,.1f} hours at least; a real step reaches a part of that speed",
+    ]
+
+
+def _network(config: ModelConfig) -> str:
+    if isinstance(config, AedConfig):
+        encoder = config.encoder
+        return f"{encoder.layers} × {encoder.size}, pools {'·'.join(map(str, encoder.pools))}"
+    return f"{config.layers} × {config.size}" if hasattr(config, "layers") else f"{config.size}"

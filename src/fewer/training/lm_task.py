@@ -1,0 +1,45 @@
+"""Training a language model on text."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from fewer.data.batches import TextBatch
+from fewer.data.reading import Batches
+from fewer.training.objective import smoothed_cross_entropy
+from fewer.training.task import Losses, Moment
+
+
+class LmTask:
+    """Cross entropy of every label given those before it. Any module with `log_probs(labels)` will do."""
+
+    def __init__(
+        self,
+        make: Callable[[], nn.Module],
+        train: Batches[TextBatch],
+        dev: Batches[TextBatch],
+        smoothing: float = 0.0,
+    ):
+        """make: builds the LM; parameters of it that do not require gradients stay as they are."""
+        self.make, self.train, self.dev, self.smoothing = make, train, dev, smoothing
+
+    def stage(self, sub_epoch: int) -> int:
+        return 0
+
+    def build(self, stage: int) -> nn.Module:
+        return self.make()
+
+    def grow(self, old: nn.Module, new: nn.Module) -> None:
+        raise NotImplementedError("a language model does not grow")
+
+    def losses(self, module: Any, batch: TextBatch, moment: Moment) -> Losses:
+        log_probs = module.log_probs(batch.labels)  # (B, N, V)
+        plain = smoothed_cross_entropy(log_probs, batch.labels, batch.label_lengths)
+        if not (moment.training and self.smoothing):
+            return Losses(plain, {"ce": plain.detach()})
+        total = smoothed_cross_entropy(log_probs, batch.labels, batch.label_lengths, self.smoothing)
+        return Losses(total, {"ce": plain.detach()})
+
+    def penalty(self, module: nn.Module) -> Tensor | None:
+        return None
