@@ -22,16 +22,22 @@ class SpecAugmentConfig(Config):
     onset: tuple[NonNegativeInt, NonNegativeInt] = (1000, 2000)  # steps at which `switchboard` grows
 
 
-def spec_augment(features: Tensor, config: SpecAugmentConfig, step: int, rng: np.random.Generator) -> Tensor:
-    """A masked copy of one utterance's normalised features, padding excluded. (T, F) -> (T, F)"""
-    frames, bins = features.shape
-    (time_low, time_high), (frequency_low, frequency_high) = mask_counts(config, frames, step)
-    masked = features.clone()
-    for start, end in draw_masks(frames, time_low, time_high, config.time_size, rng):
-        masked[start:end] = 0
-    for start, end in draw_masks(bins, frequency_low, frequency_high, config.frequency_size, rng):
-        masked[:, start:end] = 0
-    return masked
+class SpecAugment:
+    """Masks one utterance's normalised features at a time, so that padding does not count."""
+
+    def __init__(self, config: SpecAugmentConfig):
+        self.config = config
+
+    def __call__(self, features: Tensor, rng: np.random.Generator, step: int) -> Tensor:
+        """A masked copy; `step` is the number of optimiser steps before this one. (T, F) -> (T, F)"""
+        frames, bins = features.shape
+        time, frequency = mask_counts(self.config, frames, step)
+        masked = features.clone()
+        for start, end in draw_masks(frames, *time, self.config.time_size, rng):
+            masked[start:end] = 0
+        for start, end in draw_masks(bins, *frequency, self.config.frequency_size, rng):
+            masked[:, start:end] = 0
+        return masked
 
 
 def mask_counts(config: SpecAugmentConfig, frames: int, step: int) -> tuple[tuple[int, int], tuple[int, int]]:

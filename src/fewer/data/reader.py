@@ -1,9 +1,9 @@
 """The one place where other code gets features: computed from audio or read from the cache, normalised.
 
-raw = RawFeatures.open(config, manifest_path, cuts, speeds=(0.9, 1.0, 1.1))     # builds the cache if there is to be one
+raw = RawFeatures.open(config, manifest_path, cuts, speeds=(0.9, 1.0, 1.1))  # computes what the cache lacks
 statistics = measure_statistics(raw, cuts)
-reader = FeatureReader(raw, statistics)
-reader.read(cut, speed=0.9)     # (T, F)
+reader = FeatureReader(config, statistics, raw.cache)
+reader.read(cut, speed=0.9)  # (T, F)
 """
 
 from collections.abc import Sequence
@@ -74,11 +74,21 @@ class RawFeatures:
 class FeatureReader:
     """Normalised features of cuts; a cut has the same numbers in any batch and process."""
 
-    def __init__(self, raw: RawFeatures, statistics: Statistics | None = None):
-        self.raw, self.dim, self.frame_shift = raw, raw.dim, raw.frame_shift
-        self.normalise = Normaliser(raw.config, statistics)
-        if statistics is not None and len(statistics.mean) != raw.dim:
-            raise FewerError(f"features have {raw.dim} dimensions, but the statistics {len(statistics.mean)}")
+    def __init__(self, config: FeaturesConfig, statistics: Statistics | None = None, cache: FeatureCache | None = None):
+        self.raw = RawFeatures(config, cache)
+        self.normalise = Normaliser(config, statistics)
+        if statistics is not None and len(statistics.mean) != self.dim:
+            raise FewerError(f"features have {self.dim} dimensions, but the statistics {len(statistics.mean)}")
+
+    @property
+    def dim(self) -> int:
+        """F"""
+        return self.raw.dim
+
+    @property
+    def frame_shift(self) -> float:
+        """Seconds from one frame to the next."""
+        return self.raw.frame_shift
 
     def read(self, cut: Cut, speed: float = 1.0) -> Tensor:
         """The cut's features at `speed` times the speed. (T, F) float32"""
