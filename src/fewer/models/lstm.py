@@ -49,7 +49,7 @@ class Lstm(nn.Module):
         h, c = self.start(inputs.shape[0]) if state is None else state
         weights = [self.weight_ih, self.weight_hh, self.bias, self.offset]
         initial = (h.unsqueeze(0), c.unsqueeze(0))
-        outputs, h, c = torch.lstm(inputs, initial, weights, True, 1, 0.0, self.training, False, True)
+        outputs, h, c = torch.lstm(inputs, initial, weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return outputs, (h.squeeze(0), c.squeeze(0))
 
     def step(self, inputs: Tensor, state: LstmState) -> LstmState:

@@ -46,7 +46,9 @@ class Hypothesis:
 
     def rescored(self, scales: Mapping[str, float], policy: LengthPolicy) -> float:
         """The search score under other scales; terms without a scale do not count."""
-        total = sum(scale * self.scores[term] for term, scale in scales.items())
+        total = 0.0
+        for term, scale in scales.items():  # in order and uncompensated: the report page's sum is the same to the bit
+            total += scale * self.scores[term]
         return policy.score(total, max(self.length, 1))
 
 
@@ -94,14 +96,19 @@ def read_nbest(path: str | Path) -> Iterator[NBest]:
         if number == 1:
             _header(path, value)
             continue
-        try:
-            hypotheses = tuple(
-                Hypothesis(h["text"], tuple(h["tokens"]), h["scores"], h["length"], h["score"], h.get("ended", True))
-                for h in value["nbest"]
-            )
-            yield NBest(value["id"], hypotheses, value.get("ref"), value.get("speaker"))
-        except (KeyError, TypeError) as error:
-            raise FewerError(f"{path}, line {number}: not an N-best list: {error}") from error
+        yield parse_nbest(value, f"{path}, line {number}")
+
+
+def parse_nbest(value: Any, where: str) -> NBest:
+    """One utterance from its line's JSON value; `where` names the line in complaints."""
+    try:
+        hypotheses = tuple(
+            Hypothesis(h["text"], tuple(h["tokens"]), h["scores"], h["length"], h["score"], h.get("ended", True))
+            for h in value["nbest"]
+        )
+        return NBest(value["id"], hypotheses, value.get("ref"), value.get("speaker"))
+    except (KeyError, TypeError) as error:
+        raise FewerError(f"{where}: not an N-best list: {error}") from error
 
 
 def _to_json(nbest: NBest) -> dict[str, Any]:

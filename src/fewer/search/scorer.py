@@ -5,7 +5,7 @@ utterance b, so that a scorer can view any row tensor as (B, K, …) with K = ro
 for each utterance and reorders to more.
 """
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
@@ -27,7 +27,7 @@ class Scorer(Protocol):
     terms: Sequence[str]  # names of what it scores; an AED and its ILM can be one scorer with two terms
     vocab_size: int
 
-    def start(self, encoded: Sized) -> tuple[Memory, State]:
+    def start(self, encoded: Any) -> tuple[Memory, State]:
         """Memory for `len(encoded)` utterances and the state of one row each, before any label."""
         ...
 

@@ -1,0 +1,206 @@
+"""Estimating an internal LM by any method, from a recogniser and its training data, into a folder."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig
+from fewer.data.manifest import Manifest
+from fewer.data.text import SentenceBatches, SentenceConfig
+from fewer.data.token_store import store_tokens
+from fewer.errors import FewerError
+from fewer.files import atomic_write, fingerprint
+from fewer.ilm.averages import context_mean, encoder_mean
+from fewer.ilm.contexts import FixedAudioContext
+from fewer.ilm.folder import FACTS, LM, NGRAM, load_ilm, save_context, save_facts
+from fewer.ilm.methods import AUDIO, AVERAGES, FROM_TEXT, IlmConfig, new_context
+from fewer.ilm.perplexity import perplexity
+from fewer.ilm.training import distil, train_on_text
+from fewer.models.context import ConstantContext, Context
+from fewer.progress import Bar
+from fewer.training.configs import LmTrainConfig, TextConfig
+from fewer.training.model_folder import TOKENIZER, LoadedModel, load_model
+from fewer.training.ngram import estimate as estimate_ngram
+from fewer.training.ngram_files import save_ngram
+from fewer.training.run import train_model
+from fewer.training.schedule import NewbobConfig, ScheduleConfig
+from fewer.training.world import World, joined
+
+ORDERED = {"order": "sorted", "skip_long": False}
+
+
+def estimate_ilm(
+    model: str | Path,
+    config: IlmConfig,
+    out: str | Path,
+    train: str | Path | None = None,
+    dev: str | Path | None = None,
+) -> dict[str, Any]:
+    """Estimate, write the folder `out`, and return what its ilm.json says.
+
+    train: manifest of the recogniser's training set (any audio with transcripts will do for the trained contexts;
+    its transcripts are what separate LMs are trained on). dev: manifest for the perplexity, and for when to stop.
+    """
+    out, began = Path(out), time.monotonic()
+    needs_train = config.method in (*AVERAGES, *FROM_TEXT, "distilled")
+    if needs_train and train is None:
+        raise FewerError(f"{config.method} is estimated on the training set: give its manifest with --train")
+    if needs_train and dev is None and config.method not in (*AVERAGES, "lodr"):
+        raise FewerError(f"{config.method} is trained until it no longer improves: give a manifest with --dev")
+    with joined("cpu") as world:
+        recogniser = load_model(model, world.device)
+        chosen = _subset(Path(train), config.utterances, out, world) if train is not None else None
+        estimator = _Estimator(config, recogniser, Path(model), out, world)
+        estimator.run(chosen, None if dev is None else Path(dev))
+        facts: dict[str, Any] = {"seconds": round(time.monotonic() - began, 1), "train": str(train) if train else None}
+        if world.first:
+            save_facts(out, config, recogniser, facts)
+        world.wait()
+        if dev is not None:
+            facts["perplexity"] = {Path(dev).stem: ilm_perplexity(recogniser, out, dev)}
+        if world.first:
+            save_facts(out, config, recogniser, facts)
+        world.wait()
+    return {"method": config.method, **facts}
+
+
+def ilm_perplexity(recogniser: LoadedModel, ilm: str | Path, manifest: str | Path) -> dict[str, Any]:
+    """Perplexity of an estimated internal LM on the transcripts of a manifest."""
+    lm = load_ilm(ilm, recogniser).language_model(recogniser)
+    batches = speech_batches(recogniser, Manifest(manifest), UtteranceConfig(order="sorted"))
+    steps = batches.plan(1)
+    with Bar("perplexity", len(steps)) as bar:
+        return perplexity(lm, _shown(batches, bar), recogniser.tokenizer, recogniser.aed).to_json()
+
+
+def speech_batches(recogniser: LoadedModel, manifest: Manifest, config: UtteranceConfig) -> UtteranceBatches:
+    """Utterances as the recogniser hears them, without augmentation."""
+    if recogniser.features is None:
+        raise FewerError("this is a language model, but a recogniser is needed here")
+    longest = float(manifest.durations.max()) / recogniser.features.frame_shift if len(manifest) else 0.0
+    config = config.model_copy(update={"max_size": max(config.max_size, int(longest) + 2), "allow_unknown": True})
+    return UtteranceBatches(manifest, recogniser.features, recogniser.tokenizer, config)
+
+
+class _Estimator:
+    """One estimation: what it needs of the recogniser, and where it goes."""
+
+    def __init__(self, config: IlmConfig, recogniser: LoadedModel, model: Path, out: Path, world: World):
+        self.config, self.recogniser, self.model, self.out, self.world = config, recogniser, model, out, world
+        self.aed = recogniser.aed
+
+    def run(self, train: Path | None, dev: Path | None) -> None:
+        method = self.config.method
+        if method in ("decoder_like", "dr"):
+            assert train is not None
+            assert dev is not None
+            self.separate_lm(train, dev)
+        elif method == "lodr":
+            assert train is not None
+            self.low_order_ngram(train)
+        else:
+            context = self.context(train, dev)
+            if self.world.first:
+                save_context(self.out, context)
+        self.world.wait()
+
+    def context(self, train: Path | None, dev: Path | None) -> Context:
+        config = self.config
+        if config.method in AVERAGES:
+            assert train is not None
+            batches = speech_batches(self.recogniser, Manifest(train), UtteranceConfig(order="sorted"))
+            with Bar(config.method, len(batches.plan(1))) as bar:
+                measure = encoder_mean if config.method == "enc_avg" else context_mean
+                mean = measure(self.aed, _shown(batches, bar, self.world), self.world)
+            return ConstantContext(mean, config.special_first)
+        if config.method in AUDIO:
+            return FixedAudioContext(self.aed.attention, self.fixed_recording())
+        if config.method in ("zero", "seq_avg"):
+            return new_context(config, self.aed)
+        assert train is not None
+        assert dev is not None
+        marks = fingerprint(config.model_dump_json(), self.recogniser.fingerprint, train, dev)
+        if config.method == "distilled":
+            frames = UtteranceConfig(max_size=10 * config.batch)
+            pair = [speech_batches(self.recogniser, Manifest(path), frames) for path in (train, dev)]
+            return distil(config, self.aed, pair[0], pair[1], self.out, self.world, marks)
+        texts = [self.sentences(path) for path in (train, dev)]
+        return train_on_text(config, self.aed, texts[0], texts[1], self.out, self.world, marks)
+
+    def sentences(self, manifest: Path) -> SentenceBatches:
+        store = store_tokens([manifest], self.recogniser.tokenizer, self.out / "text", allow_unknown=True)
+        return SentenceBatches(store, SentenceConfig(max_size=self.config.batch), self.config.seed)
+
+    def separate_lm(self, train: Path, dev: Path) -> None:
+        """An LM on the transcripts: the decoder's topology, or (density ratio) an LSTM of the decoder's size."""
+        decoder, vocab_size = self.aed.config.decoder, self.recogniser.tokenizer.size
+        if self.config.method == "decoder_like":
+            model = {"kind": "decoder_like_lm", "vocab_size": vocab_size, **decoder.model_dump()}
+        else:
+            embedding = min(128, decoder.embedding)
+            model = {"kind": "lstm_lm", "vocab_size": vocab_size, "embedding": embedding, "size": decoder.size}
+            model["dropout"] = 0.2
+        decay = NewbobConfig(decay=0.5, window=1, hold=1, threshold=-0.002, relative_to_rate=False)
+        config = LmTrainConfig(
+            model=model,
+            tokenizer=self.model / TOKENIZER,
+            data=TextConfig(
+                train=(train,), dev=(dev,), batches=SentenceConfig(max_size=self.config.batch), allow_unknown=True
+            ),
+            seed=self.config.seed,
+            sub_epochs=self.config.passes,
+            schedule=ScheduleConfig(peak=self.config.learning_rate, newbob=decay),
+            device=str(self.world.device),
+        )
+        train_model(config, self.out / LM)
+
+    def low_order_ngram(self, train: Path) -> None:
+        store = store_tokens([train], self.recogniser.tokenizer, self.out / "text", allow_unknown=True)
+        if self.world.first:
+            stream = torch.from_numpy(np.asarray(store.labels).astype(np.int64))
+            ngram = estimate_ngram(stream, self.config.order, self.recogniser.tokenizer.size)
+            save_ngram(self.out / NGRAM, ngram, self.recogniser.tokenizer.labels)
+
+    @torch.inference_mode()
+    def fixed_recording(self) -> torch.Tensor:
+        """Encoder states of silence (digital, with a least bit of dither) or noise. (T, D_enc)"""
+        reader = self.recogniser.features
+        if reader is None:
+            raise FewerError("this is a language model, but a recogniser is needed here")
+        rate = reader.raw.config.sampling_rate
+        level = 1e-5 if self.config.method == "silence" else 0.05
+        generator = np.random.default_rng(self.config.seed)
+        samples = level * generator.standard_normal(int(self.config.seconds * rate))
+        features = reader.normalise(reader.raw.extractor(torch.from_numpy(samples).float()).cpu())
+        encoded = self.aed.encode(features[None], torch.tensor([len(features)]))
+        return encoded.states[0].clone()
+
+
+def _shown(batches: UtteranceBatches, bar: Bar, world: World | None = None) -> Iterator[Batch]:
+    """All batches in order (of this process's share), with a bar."""
+    rank, size = (world.rank, world.size) if world else (0, 1)
+    for group in batches.steps(1, rank=rank, world=size):
+        for batch in group:
+            if len(batch):
+                yield batch
+        bar.advance()
+
+
+def _subset(manifest: Path, utterances: int | None, out: Path, world: World) -> Path:
+    """Every so-many-th utterance of the manifest, as a manifest of its own."""
+    if utterances is None:
+        return manifest
+    whole = Manifest(manifest)
+    if utterances >= len(whole):
+        return manifest
+    path = out / "train.jsonl"
+    if world.first and not (out / FACTS).exists():
+        chosen = {int(index) for index in np.linspace(0, len(whole) - 1, utterances)}
+        with open(manifest, encoding="utf-8") as source, atomic_write(path) as target:
+            target.writelines(line for number, line in enumerate(source) if number in chosen)
+    world.wait()
+    return path

@@ -1,0 +1,85 @@
+"""An estimated internal LM on disk: a folder that later steps load beside its recogniser.
+
+ilm.json              method and options, the recogniser it belongs to, its perplexities
+context.safetensors   the context's numbers; or
+lm/                   a separate LM (decoder_like, dr); or
+ngram.safetensors     an n-gram (lodr)
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fewer.config import parse_config
+from fewer.errors import FewerError
+from fewer.files import read_json, write_json
+from fewer.ilm.internal_lm import InternalLm
+from fewer.ilm.methods import SEPARATE, IlmConfig, new_context
+from fewer.models.context import Context
+from fewer.models.lm import LanguageModel
+from fewer.training.checkpoint import load_tensors, save_tensors
+from fewer.training.model_folder import LoadedModel, load_model
+from fewer.training.ngram_files import load_ngram
+
+FORMAT = "fewer-ilm/1"
+FACTS, CONTEXT, LM, NGRAM = "ilm.json", "context.safetensors", "lm", "ngram.safetensors"
+
+
+@dataclass(frozen=True)
+class Ilm:
+    """An internal LM: the recogniser's decoder under a context, or a separate LM."""
+
+    config: IlmConfig
+    context: Context | None  # None: a separate LM
+    separate: LanguageModel | None
+    facts: dict[str, Any]  # what ilm.json says
+
+    def language_model(self, recogniser: LoadedModel) -> LanguageModel:
+        """As a language model by itself, without the recogniser's help in sharing products."""
+        if self.separate is not None:
+            return self.separate
+        assert self.context is not None
+        return InternalLm(recogniser.aed.decoder, self.context)
+
+
+def save_context(folder: Path, context: Context) -> None:
+    save_tensors(folder / CONTEXT, context.state_dict())
+
+
+def save_facts(folder: Path, config: IlmConfig, recogniser: LoadedModel, facts: dict[str, Any]) -> None:
+    """Written last: a folder with ilm.json is complete."""
+    about = {"format": FORMAT, "config": config.model_dump(mode="json"), "recogniser": recogniser.fingerprint}
+    write_json(folder / FACTS, about | facts)
+
+
+def load_ilm(folder: str | Path, recogniser: LoadedModel) -> Ilm:
+    """Load an internal LM of this recogniser."""
+    folder = Path(folder)
+    if not (folder / FACTS).exists():
+        raise FewerError(f"{folder} holds no internal LM (no {FACTS}); make one with `fewer ilm`")
+    facts = read_json(folder / FACTS)
+    if facts.get("format") != FORMAT:
+        raise FewerError(f"{folder / FACTS}: format {facts.get('format')!r}, but this version reads {FORMAT}")
+    config = parse_config(IlmConfig, facts.get("config"), folder / FACTS)
+    if facts.get("recogniser") != recogniser.fingerprint:
+        raise FewerError(f"{folder} was estimated from another recogniser; estimate it anew with `fewer ilm`")
+    if config.method in SEPARATE:
+        return Ilm(config, None, _separate(folder, recogniser), facts)
+    context = new_context(config, recogniser.aed)
+    tensors, _ = load_tensors(folder / CONTEXT, "was it copied whole?")
+    if "states" in tensors:  # a recording may have any number of frames
+        context.states = tensors["states"]
+    try:
+        context.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise FewerError(f"{folder / CONTEXT} does not fit the recogniser: {error}") from error
+    return Ilm(config, context.eval().requires_grad_(False), None, facts)
+
+
+def _separate(folder: Path, recogniser: LoadedModel) -> LanguageModel:
+    if (folder / NGRAM).exists():
+        return load_ngram(folder / NGRAM, recogniser.tokenizer.labels)
+    loaded = load_model(folder / LM)
+    if loaded.tokenizer.fingerprint != recogniser.tokenizer.fingerprint:
+        raise FewerError(f"{folder / LM} was trained with another tokenizer than the recogniser")
+    return loaded.lm

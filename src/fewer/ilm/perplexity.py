@@ -1,0 +1,42 @@
+"""The perplexity of a language model, internal or not, on transcripts (and, where it listens, their audio)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewer.data.batches import Batch, TextBatch
+from fewer.data.tokenizers import Tokenizer
+from fewer.evaluation.perplexity import Perplexity, batch_perplexity
+from fewer.ilm.internal_lm import InternalLm
+from fewer.models.aed import AED
+from fewer.models.encoded import length_mask
+from fewer.models.lm import LanguageModel
+
+
+@torch.inference_mode()
+def perplexity(
+    lm: LanguageModel, batches: Iterable[Batch | TextBatch], tokenizer: Tokenizer, aed: AED | None = None
+) -> Perplexity:
+    """`aed` encodes the audio of speech batches for an internal LM that hears the utterance."""
+    total = Perplexity()
+    for batch in batches:
+        listens = isinstance(lm, InternalLm) and lm.context.needs_encoder
+        options: dict[str, Any] = {}
+        if listens:
+            if aed is None or not isinstance(batch, Batch):
+                raise ValueError("this internal LM hears the utterance: give batches with audio, and the recogniser")
+            options["encoded"] = aed.encode(batch.features, batch.feature_lengths)
+        log_probs = lm.log_probs(batch.labels, **options)
+        sums = label_sums(log_probs, batch.labels, batch.label_lengths)
+        rows = zip(batch.labels.tolist(), batch.label_lengths.tolist(), strict=True)
+        texts = [tokenizer.decode(labels[: length - 1]) for labels, length in rows]
+        total += batch_perplexity(sums.tolist(), batch.label_lengths.tolist(), texts)
+    return total
+
+
+def label_sums(log_probs: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
+    """Σ_i log P(labels[i]) of each sequence. (B, N, V), (B, N), (B,) -> (B,)"""
+    chosen = log_probs.gather(2, labels[:, :, None]).squeeze(2).double()
+    return (chosen * length_mask(lengths, labels.shape[1])).sum(1)

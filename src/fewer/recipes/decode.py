@@ -1,0 +1,147 @@
+"""Decoding a set: batches by length, one search after another, N-best lists in the manifest's order."""
+
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fewer.data.batches import UtteranceConfig
+from fewer.data.manifest import Manifest
+from fewer.errors import FewerError
+from fewer.models.encoded import Encoded
+from fewer.progress import Bar
+from fewer.recipes.system import System
+from fewer.search.beam import SearchOptions, beam_search
+from fewer.search.nbest import Header, NBest, parse_nbest, write_nbest
+from fewer.search.scorer import Scorer
+from fewer.training.world import World, alone
+
+BATCH = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted", allow_unknown=True)
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What is known of an utterance besides its audio."""
+
+    index: int  # line of the manifest
+    id: str
+    ref: str | None
+    speaker: str | None
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Encoded utterances, ready for any number of searches."""
+
+    utterances: list[Utterance]
+    encoded: Encoded
+
+
+def encode_set(system: System, manifest: Manifest, world: World | None = None) -> Iterator[EncodedBatch]:
+    """Run the encoder over (this process's share of) a set."""
+    world = world or alone()
+    recogniser = system.recogniser
+    batches = recogniser.batches(manifest, BATCH)
+    plan = batches.plan(1)
+    for step in range(len(plan)):
+        for items in plan.group(step, world.rank, world.size):
+            if not len(items):
+                continue
+            cuts = [manifest[item] for item in items.tolist()]
+            utterances = [
+                Utterance(item, cut.id, cut.supervisions[0].text, cut.supervisions[0].speaker)
+                for item, cut in zip(items.tolist(), cuts, strict=True)
+            ]
+            encoded = recogniser.encode(batches.load(items, 1))
+            for utterance, frames in zip(utterances, encoded.lengths.tolist(), strict=True):
+                if frames < 1:
+                    raise FewerError(f"utterance {utterance.id} is too short: the encoder leaves no frame of it")
+            yield EncodedBatch(utterances, encoded)
+
+
+def search_set(
+    system: System,
+    batches: Iterable[EncodedBatch],
+    scales: Mapping[str, float],
+    options: SearchOptions,
+    scorers: list[Scorer] | None = None,
+) -> Iterator[tuple[int, NBest]]:
+    """N-best lists with their line in the manifest, batch by batch."""
+    fusion = system.fusion(scales, scorers)
+    tokenizer = system.recogniser.tokenizer
+    for batch in batches:
+        limits = system.recogniser.max_lengths(batch.encoded)
+        try:
+            lists = beam_search(fusion, batch.encoded, limits, options, tokenizer.decode)
+        except FewerError as error:
+            ids = ", ".join(utterance.id for utterance in batch.utterances)
+            raise FewerError(f"{error} (in the batch of {ids})") from error
+        for utterance, hypotheses in zip(batch.utterances, lists, strict=True):
+            yield utterance.index, NBest(utterance.id, hypotheses, utterance.ref, utterance.speaker)
+
+
+def header(system: System, scales: Mapping[str, float], options: SearchOptions, info: dict[str, Any]) -> Header:
+    fusion = system.fusion(scales)
+    return Header(fusion.terms, fusion.scales, options.length, {**system.names, "beam": options.beam, **info})
+
+
+def decode(
+    system: System,
+    manifest: str | Path,
+    out: str | Path,
+    scales: Mapping[str, float],
+    options: SearchOptions = SearchOptions(),
+    world: World | None = None,
+) -> int:
+    """Decode a manifest into an N-best file, complete or absent; under torchrun every process takes its share.
+
+    Returns the number of utterances.
+    """
+    world = world or alone()
+    opened = Manifest(manifest, transcripts=False)
+    if not len(opened):
+        raise FewerError(f"{manifest} holds no utterance")
+    out = Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    head = header(system, scales, options, {"set": Path(manifest).stem})
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as private:
+        folder = Path(world.same(private))
+        part = folder / f"part{world.rank}.jsonl"
+        lines: list[int] = []
+
+        def lists() -> Iterator[NBest]:
+            with Bar(f"decoding {Path(manifest).stem}", len(opened) if world.size == 1 else None) as bar:
+                for index, nbest in search_set(system, encode_set(system, opened, world), scales, options):
+                    lines.append(index)
+                    yield nbest
+                    bar.advance()
+
+        write_nbest(part, head, lists())
+        parts = world.gather((str(part), lines))
+        if world.first:
+            write_nbest(out, head, _in_order(parts))
+        world.wait()
+    return len(opened)
+
+
+def _in_order(parts: list[tuple[str, list[int]]]) -> Iterator[NBest]:
+    """The utterances of all part files in the manifest's order, read one at a time."""
+    places: list[tuple[int, str, int]] = []
+    for path, lines in parts:
+        with open(path, "rb") as stream:
+            stream.readline()
+            offset = stream.tell()
+            for index in lines:
+                places.append((index, path, offset))
+                stream.readline()
+                offset = stream.tell()
+    for _, path, offset in sorted(places):
+        yield _read_at(path, offset)
+
+
+def _read_at(path: str, offset: int) -> NBest:
+    with open(path, "rb") as stream:
+        stream.seek(offset)
+        return parse_nbest(json.loads(stream.readline()), path)

@@ -1,0 +1,165 @@
+"""A recogniser, an external LM and an internal LM, put together for a search."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from fewer.data.batches import Batch, UtteranceConfig
+from fewer.data.manifest import Manifest
+from fewer.data.reading import Batches
+from fewer.data.tokenizers import Tokenizer
+from fewer.errors import FewerError
+from fewer.ilm.estimate import speech_batches
+from fewer.ilm.folder import FACTS, Ilm, load_ilm
+from fewer.models.aed_scorer import AedScorer
+from fewer.models.context import Context
+from fewer.models.ctc_prefix import CtcPrefixScorer
+from fewer.models.encoded import Encoded
+from fewer.models.lm import LanguageModel, LmScorer
+from fewer.search.fusion import Fusion
+from fewer.search.scorer import Scorer
+from fewer.training.model_folder import CONFIG, LoadedModel, load_model
+from fewer.training.ngram_files import is_ngram_file, load_ngram
+
+
+class Recogniser(Protocol):
+    """What the search needs of an attention-based encoder-decoder: fewer's own, or an adapter to somebody else's."""
+
+    tokenizer: Tokenizer
+    fingerprint: str
+    suppress: Tensor | None  # (V,) labels that never come
+    suppress_first: Tensor | None  # (V,) the same for the first label
+    end_scored_by: Sequence[str] | None  # terms that score the end label by default; None: all
+
+    def batches(self, manifest: Manifest, config: UtteranceConfig) -> Batches[Batch]:
+        """The utterances of a manifest as batches of what it hears."""
+        ...
+
+    def encode(self, batch: Batch) -> Encoded: ...
+
+    def max_lengths(self, encoded: Encoded) -> Tensor:
+        """How many labels each utterance may have, end label counted. (B,)"""
+        ...
+
+    def scorer(self, ilms: Mapping[str, Context]) -> Scorer:
+        """Term "aed" and, sharing its products, internal LMs by their contexts."""
+        ...
+
+
+class AedRecogniser:
+    """A recogniser that `fewer train` made."""
+
+    suppress: Tensor | None = None
+    suppress_first: Tensor | None = None
+    end_scored_by: Sequence[str] | None = None
+
+    def __init__(self, loaded: LoadedModel):
+        self.loaded, self.aed = loaded, loaded.aed
+        self.tokenizer, self.fingerprint = loaded.tokenizer, loaded.fingerprint
+
+    def batches(self, manifest: Manifest, config: UtteranceConfig) -> Batches[Batch]:
+        return speech_batches(self.loaded, manifest, config)
+
+    @torch.inference_mode()
+    def encode(self, batch: Batch) -> Encoded:
+        return self.aed.encode(batch.features, batch.feature_lengths)
+
+    def max_lengths(self, encoded: Encoded) -> Tensor:
+        return encoded.lengths
+
+    def scorer(self, ilms: Mapping[str, Context]) -> Scorer:
+        return AedScorer(self.aed, ilms)
+
+
+@dataclass(frozen=True)
+class System:
+    """What is searched with. Terms: "aed", "lm", "ilm", and "ctc" if it is asked for."""
+
+    recogniser: Recogniser
+    lm: LanguageModel | None = None
+    ilm: Ilm | None = None
+    ctc: bool = False  # score with the recogniser's CTC branch as well
+    end_scored_by: Sequence[str] | None = None  # terms that score the end label; None: the recogniser's own default
+    names: dict[str, str] = field(default_factory=dict)  # what was loaded, for the N-best file's header
+
+    def scorers(self) -> list[Scorer]:
+        contexts = {"ilm": self.ilm.context} if self.ilm is not None and self.ilm.context is not None else {}
+        scorers = [self.recogniser.scorer(contexts)]
+        if self.ilm is not None and self.ilm.separate is not None:
+            scorers.append(LmScorer(self.ilm.separate, "ilm"))
+        if self.lm is not None:
+            scorers.append(LmScorer(self.lm))
+        if self.ctc:
+            if not isinstance(self.recogniser, AedRecogniser):
+                raise FewerError("only a recogniser of `fewer train` has a CTC branch")
+            scorers.append(CtcPrefixScorer(self.recogniser.aed))
+        return scorers
+
+    def fusion(self, scales: Mapping[str, float], scorers: list[Scorer] | None = None) -> Fusion:
+        """The search's score; `scorers` made before (by `scorers()`) can be used again with other scales."""
+        recogniser, scorers = self.recogniser, scorers or self.scorers()
+        by = self.end_scored_by if self.end_scored_by is not None else recogniser.end_scored_by
+        terms = [term for scorer in scorers for term in scorer.terms]
+        return Fusion(
+            scorers,
+            {"aed": 1.0, **scales},
+            recogniser.tokenizer.end,
+            None if by is None else [term for term in by if term in terms],
+            recogniser.suppress,
+            recogniser.suppress_first,
+        )
+
+
+def load_recogniser(source: str | Path) -> Recogniser:
+    """A model folder of `fewer train`."""
+    return AedRecogniser(load_model(source))
+
+
+def load_system(
+    model: str | Path | Recogniser,
+    lm: str | Path | None = None,
+    ilm: str | Path | None = None,
+    ctc: bool = False,
+    end_scored_by: Sequence[str] | None = None,
+) -> System:
+    """Load recogniser, LM and ILM, and make sure that they speak the same labels."""
+    recogniser = load_recogniser(model) if isinstance(model, str | Path) else model
+    given: dict[str, Any] = {"model": model if isinstance(model, str | Path) else None, "lm": lm, "ilm": ilm}
+    return System(
+        recogniser,
+        None if lm is None else load_lm(lm, recogniser.tokenizer),
+        None if ilm is None else _load_ilm(ilm, recogniser),
+        ctc,
+        end_scored_by,
+        {name: str(value) for name, value in given.items() if value is not None},
+    )
+
+
+def load_lm(source: str | Path, tokenizer: Tokenizer) -> LanguageModel:
+    """A language model over `tokenizer`'s labels: a folder of `fewer train`, or an n-gram file."""
+    path = Path(source)
+    if is_ngram_file(path):
+        return load_ngram(path, tokenizer.labels, tokenizer.end)
+    if not (path / CONFIG).exists():
+        raise FewerError(
+            f"{source} is no language model: give a folder of `fewer train`, or an n-gram file of `fewer ngram`"
+        )
+    loaded = load_model(path)
+    if loaded.tokenizer.fingerprint != tokenizer.fingerprint:
+        raise FewerError(
+            f"the LM {source} was trained with another tokenizer than the recogniser: "
+            f"{loaded.tokenizer.size} labels against {tokenizer.size}; train it with the recogniser's tokenizer.json"
+        )
+    return loaded.lm
+
+
+def _load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
+    if not isinstance(recogniser, AedRecogniser):
+        raise FewerError(f"{folder}: this internal LM belongs to a recogniser of `fewer train`")
+    if not (Path(folder) / FACTS).exists():
+        raise FewerError(f"{folder} holds no internal LM (no {FACTS}); make one with `fewer ilm`")
+    return load_ilm(folder, recogniser.loaded)
