@@ -11,7 +11,7 @@ from torch import Tensor
 from fewer.data.batches import Batch, UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.reading import Batches
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizers import Tokenizer, load_tokenizer
 from fewer.errors import FewerError
 from fewer.ilm.estimate import speech_batches
 from fewer.ilm.folder import FACTS, Ilm, load_ilm
@@ -22,7 +22,7 @@ from fewer.models.encoded import Encoded
 from fewer.models.lm import LanguageModel, LmScorer
 from fewer.search.fusion import Fusion
 from fewer.search.scorer import Scorer
-from fewer.training.model_folder import CONFIG, LoadedModel, load_model
+from fewer.training.model_folder import CONFIG, TOKENIZER, LoadedModel, load_model
 from fewer.training.ngram_files import is_ngram_file, load_ngram
 
 
@@ -155,6 +155,17 @@ def load_lm(source: str | Path, tokenizer: Tokenizer) -> LanguageModel:
             f"{loaded.tokenizer.size} labels against {tokenizer.size}; train it with the recogniser's tokenizer.json"
         )
     return loaded.lm
+
+
+def load_lm_and_tokenizer(source: str | Path, model: str | Path | None = None) -> tuple[LanguageModel, Tokenizer]:
+    """A language model by itself; an n-gram file takes the tokenizer of the model folder `model`."""
+    if not is_ngram_file(source):
+        loaded = load_model(source)
+        return loaded.lm, loaded.tokenizer
+    if model is None:
+        raise FewerError(f"{source} is an n-gram file: give a model folder whose tokenizer it was made with (--model)")
+    tokenizer = load_tokenizer(Path(model) / TOKENIZER)
+    return load_ngram(source, tokenizer.labels, tokenizer.end), tokenizer
 
 
 def _load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:

@@ -1,0 +1,57 @@
+"""The perplexity of any language model on a text or a manifest."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from fewer.data.batches import TextBatch
+from fewer.data.text import SentenceBatches, SentenceConfig
+from fewer.data.token_store import Case, TokenStore, store_tokens
+from fewer.data.tokenizers import Tokenizer
+from fewer.errors import FewerError
+from fewer.ilm.estimate import ilm_perplexity
+from fewer.ilm.folder import FACTS, load_ilm
+from fewer.ilm.perplexity import perplexity
+from fewer.models.lm import LanguageModel
+from fewer.progress import Bar
+from fewer.recipes.system import load_lm_and_tokenizer
+from fewer.training.model_folder import load_model
+
+LABELS = 4000  # in a batch
+
+
+def measure(lm: str | Path, text: Path, model: str | Path | None = None, case: str = "none") -> dict[str, Any]:
+    """Per label and per word; an internal LM that hears the utterance needs a manifest as text."""
+    if (Path(lm) / FACTS).exists():
+        if model is None:
+            raise FewerError(f"{lm} is an internal LM: give its recogniser with --model")
+        recogniser = load_model(model)
+        ilm = load_ilm(lm, recogniser)
+        if ilm.context is not None and ilm.context.needs_encoder:
+            return ilm_perplexity(recogniser, lm, text)
+        return of_text(ilm.language_model(recogniser), recogniser.tokenizer, text, case)
+    return of_text(*load_lm_and_tokenizer(lm, model), text, case)
+
+
+def of_text(lm: LanguageModel, tokenizer: Tokenizer, text: Path, case: str = "none") -> dict[str, Any]:
+    """Of a text file, or of the transcripts of a manifest."""
+    if case not in ("none", "lower", "upper"):
+        raise FewerError(f"case: {case!r}; it is none, lower or upper")
+    with tempfile.TemporaryDirectory() as folder:
+        store = store_tokens([text], tokenizer, folder, cast(Case, case), allow_unknown=True)
+        batches = SentenceBatches(store, SentenceConfig(max_size=max(LABELS, _longest(store)), order="sorted"))
+        with Bar("perplexity", len(batches.plan(1))) as bar:
+            return perplexity(lm, _shown(batches, bar), tokenizer).to_json()
+
+
+def _longest(store: TokenStore) -> int:
+    return int(store.lengths(np.arange(len(store))).max()) if len(store) else 1
+
+
+def _shown(batches: SentenceBatches, bar: Bar) -> Iterator[TextBatch]:
+    for group in batches.steps(1):
+        yield from group
+        bar.advance()

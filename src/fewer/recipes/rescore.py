@@ -1,0 +1,67 @@
+"""Adding a language model's score to N-best lists: any LM, of any tokenizer, since it reads the hypotheses' text."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from fewer.data.batches import pad
+from fewer.data.tokenizers import Tokenizer
+from fewer.errors import FewerError
+from fewer.ilm.perplexity import label_sums
+from fewer.models.lm import LanguageModel
+from fewer.progress import Bar
+from fewer.search.nbest import Header, Hypothesis, NBest, read_header, read_nbest, write_nbest
+
+UTTERANCES = 16  # lists scored together
+SENTENCES = 64  # in one batch of the LM
+
+
+def rescore(
+    nbest: str | Path, out: str | Path, lm: LanguageModel, tokenizer: Tokenizer, term: str, scale: float
+) -> int:
+    """Write the lists with one more term, ranked anew; returns the number of utterances."""
+    header = read_header(nbest)
+    if term in header.terms:
+        raise FewerError(f"{nbest} has a term '{term}' already; choose another name with --term")
+    scales = {**header.scales, term: scale}
+    new = Header((*header.terms, term), scales, header.length, header.info)
+
+    def lists() -> Iterator[NBest]:
+        source = read_nbest(nbest)
+        with Bar("rescoring") as bar:
+            while chunk := list(islice(source, UTTERANCES)):
+                yield from _scored(chunk, lm, tokenizer, term, new)
+                bar.advance(len(chunk))
+
+    return write_nbest(out, new, lists())
+
+
+def _scored(chunk: list[NBest], lm: LanguageModel, tokenizer: Tokenizer, term: str, header: Header) -> Iterator[NBest]:
+    texts = sorted({hypothesis.text for nbest in chunk for hypothesis in nbest.hypotheses})
+    scores = dict(zip(texts, text_scores(texts, lm, tokenizer), strict=True))
+    for nbest in chunk:
+        hypotheses = [_with_term(h, term, scores[h.text], header) for h in nbest.hypotheses]
+        hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
+        yield replace(nbest, hypotheses=tuple(hypotheses))
+
+
+def _with_term(hypothesis: Hypothesis, term: str, score: float, header: Header) -> Hypothesis:
+    extended = replace(hypothesis, scores={**hypothesis.scores, term: score})
+    return replace(extended, score=extended.rescored(header.scales, header.length))
+
+
+@torch.inference_mode()
+def text_scores(texts: list[str], lm: LanguageModel, tokenizer: Tokenizer) -> list[float]:
+    """log P_LM of each text, its end included."""
+    encoded = [torch.tensor([*tokenizer.encode(text), tokenizer.end]) for text in texts]
+    order = sorted(range(len(texts)), key=lambda index: len(encoded[index]))
+    scores = [0.0] * len(texts)
+    for first in range(0, len(order), SENTENCES):
+        rows = order[first : first + SENTENCES]
+        labels, lengths = pad([encoded[row] for row in rows], empty=torch.zeros(0, dtype=torch.long))
+        for row, value in zip(rows, label_sums(lm.log_probs(labels), labels, lengths).tolist(), strict=True):
+            scores[row] = value
+    return scores
