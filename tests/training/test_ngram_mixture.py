@@ -48,14 +48,12 @@ def test_every_history_sums_to_1_and_listed_ngrams_are_interpolated_exactly(
 
     for n in range(1, mixture.order + 1):
         ngrams, log_probs, _ = mixture.ngrams(n)
-        starts = n > 1 and (ngrams[:, 0] == 0)
-        rows = ngrams if n == 1 else ngrams[~starts]
-        expected = sum(w * _log_prob(m, rows).exp() for m, w in zip(models, weights, strict=True) if w)
-        torch.testing.assert_close(log_probs if n == 1 else log_probs[~starts], expected.log())
+        expected = sum(w * _log_prob(m, ngrams).exp() for m, w in zip(models, weights, strict=True) if w)
+        torch.testing.assert_close(log_probs, expected.log())
 
 
 def _log_prob(model: NGram, ngrams: torch.Tensor) -> torch.Tensor:
-    """log P of each n-gram's last label after its others, not at the start of a sentence."""
+    """log P of each n-gram's last label after its others; the end label first is the start of a sentence."""
     state = torch.zeros(len(ngrams), dtype=torch.long)
     for column in ngrams.T:
         log_prob, state = model.read(state, column)

@@ -238,7 +238,9 @@ def find_child(keys: Tensor, nodes: Tensor, labels: Tensor, vocab_size: int) -> 
     keys: parent · V + label of nodes 1, 2, …
     """
     wanted = nodes * vocab_size + labels
-    at = torch.searchsorted(keys, wanted).clamp(max=max(len(keys) - 1, 0))
+    if not len(keys):
+        return torch.zeros_like(wanted, dtype=torch.bool), torch.zeros_like(wanted)
+    at = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
     return keys[at] == wanted, at + 1
 
 

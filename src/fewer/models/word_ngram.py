@@ -55,7 +55,7 @@ class WordNGram(nn.Module):
     silent: Tensor  # (V,) bool; writes nothing and begins no word
     arc_begins: Tensor  # (nodes + 1,) first arc of each node; arcs are the labels that go on within known words
     arc_labels: Tensor  # (arcs,)
-    arc_targets: Tensor  # (arcs,)
+    arc_targets: Tensor  # (1 + arcs,) where each arc leads; before them, where no arc leads
     arc_keys: Tensor  # (arcs,) node · V + label, sorted
     basis: Tensor  # (5, V) that every row's scores but those of the arcs are combined from
 
@@ -95,6 +95,7 @@ class WordNGram(nn.Module):
         firsts = trie.walk([piece.text for piece in pieces], self.outside)
         nodes, labels, targets = trie.arcs([b"" if piece.starts else piece.text for piece in pieces])
         keys, by_key = (nodes * self.vocab_size + labels).sort()
+        targets = nn.functional.pad(targets[by_key], (1, 0), value=self.outside)
         counts = torch.bincount(nodes, minlength=trie.size + 1)
         goes_on = ~(starts | silent)
         first_ahead = ahead[firsts]
@@ -108,7 +109,7 @@ class WordNGram(nn.Module):
             "silent": silent,
             "arc_begins": nn.functional.pad(counts.cumsum(0), (1, 0)),
             "arc_labels": labels[by_key],
-            "arc_targets": targets[by_key],
+            "arc_targets": targets,
             "arc_keys": keys,
             "basis": torch.stack([starts, ~starts, goes_on, starts * first_ahead, ~starts * first_ahead]).to(ahead),
         }.items():
@@ -148,7 +149,7 @@ class WordNGram(nn.Module):
         history = torch.where(begins, state.after, state.history)
         node = torch.where(begins, ROOT, state.node)
         found, arc = find_child(self.arc_keys, node, at, self.vocab_size)
-        inside = torch.where(found, self.arc_targets[arc - 1], self.outside)
+        inside = self.arc_targets[arc * found]
         inside = torch.where(self.silent[at], node, inside)
         node = torch.where(node == ROOT, self.firsts[at], inside)
         closed = self.ends[at]
@@ -181,7 +182,7 @@ class WordNGram(nn.Module):
         begins = self.arc_begins[node]
         rows, arcs = spread(begins, (self.arc_begins[node + 1] - begins) * ~fresh)
         places = rows * self.vocab_size + self.arc_labels.index_select(0, arcs)
-        values = self.ahead[self.arc_targets.index_select(0, arcs)] - self.ahead[node].index_select(0, rows)
+        values = self.ahead[self.arc_targets.index_select(0, arcs + 1)] - self.ahead[node].index_select(0, rows)
         scores.view(-1).scatter_(0, places, values)
         ended = torch.full_like(after, self.model.end)
         scores[:, self.end] = gain + self.model.read(after, ended)[0]

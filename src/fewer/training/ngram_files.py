@@ -22,19 +22,24 @@ def is_ngram_file(path: str | Path) -> bool:
     return str(path).endswith((*ARPA_SUFFIXES, BINARY_SUFFIX))
 
 
+def check_name(path: str | Path) -> None:
+    """An error unless the name is that of an n-gram model."""
+    if not is_ngram_file(path):
+        raise FewerError(f"{path}: an n-gram model's name ends in {', '.join(ARPA_SUFFIXES)} or {BINARY_SUFFIX}")
+
+
 def save_ngram(path: str | Path, model: NGram, labels: Sequence[str]) -> None:
     """Write a model over these labels; the suffix decides the form."""
+    check_name(path)
     _check_size(path, len(labels), model.vocab_size)
     if str(path).endswith(ARPA_SUFFIXES):
         write_arpa(path, [model.ngrams(n) for n in range(1, model.order + 1)], labels, model.end)
-    elif str(path).endswith(BINARY_SUFFIX):
+    else:
         metadata = {"format": FORMAT, "end": str(model.end), "labels": labels_fingerprint(labels)}
         tensors = {name: t.float() if t.is_floating_point() else t for name, t in model.tensors().items()}
         data = save(tensors, metadata)
         with atomic_write(path, "wb") as stream:
             stream.write(data)
-    else:
-        raise FewerError(f"{path}: an n-gram model's name ends in {', '.join(ARPA_SUFFIXES)} or {BINARY_SUFFIX}")
 
 
 def load_ngram(path: str | Path, labels: Sequence[str], end: int = 0) -> NGram:
