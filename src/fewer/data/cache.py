@@ -25,7 +25,7 @@ from fewer.data.features import FeatureOptions, PretrainedConfig
 from fewer.data.statistics import differences
 from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint, read_json, write_json
-from fewer.progress import progress
+from fewer.progress import Bar
 
 SHARD = 100  # utterances in one file
 SHAPE = {"dim", "frame_shift"}  # what cache.json says besides what the features depend on
@@ -91,16 +91,18 @@ class FeatureCache:
             for shard in range(rank, math.ceil(self.utterances / SHARD), processes)
             if not self.shard_file(speed, shard).exists()
         ]
-        for speed, shard in progress(todo, f"features for {self.folder.name}") if todo else ():
-            rows = range(shard * SHARD, min((shard + 1) * SHARD, self.utterances))
-            self.write_shard(speed, shard, [cuts[row] for row in rows], extract)
+        if todo:
+            total = sum(len(self.rows(shard)) for _, shard in todo)
+            with Bar(f"features for {self.folder.name}", total) as bar:
+                for speed, shard in todo:
+                    self.write_shard(speed, shard, [cuts[row] for row in self.rows(shard)], extract, bar)
         if processes > 1:
             torch.distributed.barrier()
         for speed in speeds:
             if not self.index_file(speed).exists():
                 self.write_index(speed, cuts)
 
-    def write_shard(self, speed: float, shard: int, cuts: list[Cut], extract: Extract) -> None:
+    def write_shard(self, speed: float, shard: int, cuts: list[Cut], extract: Extract, bar: Bar) -> None:
         parts = []
         for cut in cuts:
             features = extract(cut, speed).to("cpu", self.dtype)
@@ -110,6 +112,7 @@ class FeatureCache:
                     f"set features.cache.dtype to float32"
                 )
             parts.append(features)
+            bar.advance()
         tensors = {
             "features": torch.cat(parts),  # (all frames, F)
             "frames": torch.tensor([len(part) for part in parts]),  # (utterances,)
@@ -167,6 +170,10 @@ class FeatureCache:
         except (SafetensorError, OSError) as error:
             indices = f"{self.folder}/index-*.npy"
             raise FewerError(f"{file} is damaged ({error}): delete it and {indices}; it will be made again") from error
+
+    def rows(self, shard: int) -> range:
+        """The utterances of one file."""
+        return range(shard * SHARD, min((shard + 1) * SHARD, self.utterances))
 
     def shard_file(self, speed: float, shard: int) -> Path:
         return self.folder / f"{speed:g}-{shard:05d}.safetensors"
