@@ -139,15 +139,17 @@ def parse_train_config(values: Any, source: str | Path) -> TrainConfig:
     return parse_config(KINDS[kind], values, source)
 
 
-def read_layers(source: str | Path) -> Any:
-    """The values of a file, laid over those of its `base`."""
+def read_layers(source: str | Path, above: tuple[Path, ...] = ()) -> Any:
+    """The values of a file, laid over those of its `base`. `above`: the files that build on it."""
     path = find_config(source)
+    if path in above:
+        raise FewerError(f"{path}: base: these files build on each other in a circle: {', '.join(map(str, above))}")
     values = read_yaml(path)
     if not isinstance(values, dict) or "base" not in values:
         return values
     beside = path.parent / str(values["base"])
-    base = read_layers(beside if beside.is_file() and beside != path else values["base"])
-    return _laid_over(base, {key: value for key, value in values.items() if key != "base"})
+    base = read_layers(beside if beside.is_file() else values["base"], (*above, path))
+    return laid_over(base, {key: value for key, value in values.items() if key != "base"})
 
 
 def find_config(source: str | Path) -> Path:
@@ -176,7 +178,7 @@ def changed_keys(old: Any, new: Any, prefix: str = "") -> list[str]:
     return [] if old == new else [f"{prefix}: {json.dumps(old)} there, {json.dumps(new)} now"]
 
 
-def _laid_over(below: Any, above: Any) -> Any:
+def laid_over(below: Any, above: Any) -> Any:
     if not isinstance(below, dict) or not isinstance(above, dict):
         return above
-    return below | {key: _laid_over(below.get(key), value) for key, value in above.items()}
+    return below | {key: laid_over(below.get(key), value) for key, value in above.items()}

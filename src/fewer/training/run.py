@@ -73,14 +73,18 @@ def open_folder(config: TrainConfig, folder: Path, tokenizer: Tokenizer, world: 
                 f"{folder} holds a run with another configuration; give another folder, or delete it to start anew:\n"
                 + "\n".join(f"  {change}" for change in changes)
             )
-    elif folder.exists() and any(folder.iterdir()):
+    elif folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise FewerError(f"{folder} is not empty and not a run of `fewer train`; give another folder")
     write_config(folder, config.model_dump(mode="json"))
     tokenizer.save(folder / TOKENIZER)
     runs = read_json(folder / "run.json")["starts"] if (folder / "run.json").exists() else []
-    versions = {"fewer": __version__, "python": platform.python_version()} | {name: version(name) for name in PACKAGES}
     start = {"time": time.strftime("%Y-%m-%d %H:%M:%S"), "processes": world.size, "device": str(world.device)}
-    write_json(folder / "run.json", {"seed": config.seed, "starts": [*runs, start | {"versions": versions}]})
+    write_json(folder / "run.json", {"seed": config.seed, "starts": [*runs, start | {"versions": versions()}]})
+
+
+def versions() -> dict[str, str]:
+    """Of fewer, Python and the libraries that decide numbers."""
+    return {"fewer": __version__, "python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
 def make_task(config: TrainConfig, folder: Path, tokenizer: Tokenizer, world: World) -> tuple[Task, list[str]]:

@@ -1,0 +1,143 @@
+"""What an experiment is: recognisers, language models, sets, and the rows of its table."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from fewer.config import Config
+from fewer.ilm.methods import METHODS
+from fewer.training.ngram_text import NGramConfig
+from fewer.tuning.tune import TuneOptions
+
+NAMES = {
+    "none": "None",
+    "sf": "Shallow fusion",
+    "dr": "Density ratio",
+    "train_w_lm": "Train w. LM",
+    "zero": "zero",
+    "enc_avg": "E_D[h]",
+    "ctx_avg": "E_D[c]",
+    "seq_avg": "E_x[h]",
+    "mini_lstm": "Mini-LSTM",
+    "decoder_like": "Decoder-like LM",
+    "lodr": "LODR",
+    "learned": "Learned context",
+    "state_ff": "State net",
+    "silence": "Silence",
+    "noise": "Noise",
+    "distilled": "Distilled",
+}
+
+
+class TokenizerConfig(Config):
+    """A tokenizer to be made from text, or one that exists."""
+
+    path: Path | None = None  # a tokenizer.json
+    text: tuple[Path, ...] = ()  # texts or manifests to make one from
+    kind: str = "bpe"  # bpe, characters or words
+    size: int = 300  # labels
+
+
+class ModelSource(Config):
+    """A model folder that exists, or one to be trained in the run folder."""
+
+    folder: Path | None = None
+    train: dict[str, Any] | None = None  # a configuration of `fewer train`, without its tokenizer; may have a `base`
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> "ModelSource":
+        if (self.folder is None) == (self.train is None):
+            raise ValueError("give either `folder` or `train`")
+        return self
+
+
+class NGramSource(NGramConfig):
+    """An n-gram to be estimated."""
+
+    text: tuple[Path, ...]
+    mix: Path | None = None  # held-out text for the weights of several texts
+
+
+class LmSource(Config):
+    """A language model: one that exists, one to be trained, or an n-gram to be estimated."""
+
+    path: Path | None = None  # folder of `fewer train`, or n-gram file
+    train: dict[str, Any] | None = None
+    ngram: NGramSource | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> "LmSource":
+        if sum(part is not None for part in (self.path, self.train, self.ngram)) != 1:
+            raise ValueError("give one of `path`, `train` and `ngram`")
+        return self
+
+
+class Row(Config):
+    """One line of the table: a recogniser, a language model, and what is subtracted."""
+
+    method: str  # none, sf, train_w_lm, or a method of `fewer ilm`
+    name: str | None = None  # unique within the table; the method if not given
+    title: str | None = None  # as printed
+    recogniser: str | None = None  # the first if not given
+    lm: str | None = None  # the first if not given
+    special_first: bool = True  # averages: ĉ_0 = 0
+
+    @field_validator("method")
+    @classmethod
+    def _known(cls, method: str) -> str:
+        if method not in (*METHODS, "none", "sf", "train_w_lm"):
+            raise ValueError(f"there is no method {method}; they are none, sf, train_w_lm, {', '.join(METHODS)}")
+        return method
+
+    @property
+    def key(self) -> str:
+        return self.name or self.method
+
+    @property
+    def label(self) -> str:
+        return self.title or NAMES[self.method]
+
+    @property
+    def estimates(self) -> bool:
+        """Whether an internal LM is subtracted."""
+        return self.method not in ("none", "sf", "train_w_lm")
+
+
+class ExperimentConfig(Config):
+    title: str
+    seed: int = 1
+    tokenizer: TokenizerConfig | None = None  # of what is trained here
+    recognisers: dict[str, ModelSource]
+    lms: dict[str, LmSource] = Field(default={})
+    train: Path  # manifest of the recogniser's training set, which internal LMs are estimated on
+    dev: Path  # manifest of the same domain: perplexities, and when to stop training them
+    tune: Path  # manifest that scales are tuned on
+    sets: dict[str, Path]  # manifests that are reported, by name
+    rows: tuple[Row, ...]
+    ilm: dict[str, dict[str, Any]] = Field(default={})  # method -> its options; "all" holds for every method
+    beam: int = Field(default=12, ge=1)
+    tuning: TuneOptions = TuneOptions()
+    normaliser: str = "none"  # of `fewer score`
+    lm_text: tuple[Path, ...] = ()  # text of the LMs, looked through for the sets' transcripts
+    paper: str | None = None  # table of the paper to print beside the results
+
+    @model_validator(mode="after")
+    def _rows_refer_to_what_is_there(self) -> "ExperimentConfig":
+        keys = [row.key for row in self.rows]
+        if len(set(keys)) < len(keys):
+            raise ValueError(f"two rows have the same name: {', '.join(keys)}")
+        for row in self.rows:
+            if row.recogniser is not None and row.recogniser not in self.recognisers:
+                raise ValueError(f"row {row.key}: there is no recogniser {row.recogniser}")
+            if row.lm is not None and row.lm not in self.lms:
+                raise ValueError(f"row {row.key}: there is no LM {row.lm}")
+            if row.method != "none" and not self.lms:
+                raise ValueError(f"row {row.key} needs a language model: give one under `lms`")
+        return self
+
+    def recogniser_of(self, row: Row) -> str:
+        return row.recogniser or next(iter(self.recognisers))
+
+    def lm_of(self, row: Row) -> str | None:
+        return None if row.method == "none" else row.lm or next(iter(self.lms))

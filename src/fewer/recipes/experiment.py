@@ -1,0 +1,332 @@
+"""An experiment from data to table, in a run folder; started again, what is done is not done twice.
+
+tokenizer.json, models/<name>, ilm/<recogniser>/<method>, tuning/<row>, pools/<row>.jsonl,
+decodes/<set>/<row>.jsonl, results.json, table.md …
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fewer.config import parse_config
+from fewer.data.manifest import Manifest
+from fewer.data.token_store import read_text
+from fewer.data.tokenizers import (
+    Tokenizer,
+    load_tokenizer,
+    train_characters,
+    train_sentencepiece,
+    train_words,
+)
+from fewer.errors import FewerError
+from fewer.evaluation.guards import text_overlap
+from fewer.evaluation.normalise import load_normaliser
+from fewer.evaluation.wer import Result, compare
+from fewer.files import fingerprint, read_json, write_json
+from fewer.ilm.estimate import estimate_ilm
+from fewer.ilm.folder import FACTS
+from fewer.ilm.methods import IlmConfig
+from fewer.progress import say
+from fewer.recipes.config import ExperimentConfig, LmSource, ModelSource, Row
+from fewer.recipes.decode import EncodedBatch, decode, encode_set, header, search_set
+from fewer.recipes.system import System, load_recogniser, load_system
+from fewer.search.beam import SearchOptions
+from fewer.search.nbest import NBest, read_header, read_nbest
+from fewer.training.configs import TrainConfig, laid_over, parse_train_config, read_layers
+from fewer.training.model_folder import WEIGHTS
+from fewer.training.ngram_files import save_ngram
+from fewer.training.ngram_text import ngram_of_texts
+from fewer.training.run import train_model, versions
+from fewer.tuning.methods import Method, tune_all
+from fewer.tuning.pool import Metric
+from fewer.tuning.space import Scales
+from fewer.tuning.store import load_scales
+
+
+class Experiment:
+    """One run folder. Each stage says what it does and how long it took."""
+
+    def __init__(self, config: ExperimentConfig, folder: str | Path):
+        self.config, self.folder = config, Path(folder)
+        self.seconds: dict[str, float] = {}
+
+    def run(self) -> dict[str, Any]:
+        """All stages; returns the results."""
+        self._open()
+        with self._stage("tokenizer"):
+            if self.config.tokenizer is not None:
+                self._make_tokenizer()
+        for name in self.config.lms:
+            with self._stage(f"LM {name}"):
+                self.lm(name)
+        for name in self.config.recognisers:
+            with self._stage(f"recogniser {name}"):
+                self.recogniser(name)
+        with self._stage("internal LMs"):
+            for row in self.config.rows:
+                if row.estimates:
+                    self.ilm(row)
+        with self._stage("tuning"):
+            self._tune()
+        with self._stage("decoding"):
+            for row in self.config.rows:
+                for name in self.config.sets:
+                    self._decode(row, name)
+        results = self._results()
+        write_json(self.folder / "results.json", results)
+        return results
+
+    def _open(self) -> None:
+        """Note the configuration; refuse a folder that holds another experiment."""
+        path, now = self.folder / "experiment.json", json.loads(self.config.model_dump_json())
+        if path.exists() and (there := read_json(path)) != now:
+            changed = [key for key in now if there.get(key) != now[key]]
+            raise FewerError(
+                f"{self.folder} holds a run with another configuration ({', '.join(changed)} differ); "
+                "give another folder, or delete it to start anew"
+            )
+        if not path.exists() and self.folder.exists() and any(self.folder.iterdir()):
+            raise FewerError(f"{self.folder} is not empty and not a run; give another folder")
+        write_json(path, now)
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        spent = time.monotonic() - began
+        known = read_json(self.folder / "seconds.json") if (self.folder / "seconds.json").exists() else {}
+        known[name] = round(known.get(name, 0.0) + spent, 1)
+        write_json(self.folder / "seconds.json", known)
+        self.seconds = known
+
+    @property
+    def tokenizer_path(self) -> Path:
+        given = self.config.tokenizer and self.config.tokenizer.path
+        return given or self.folder / "tokenizer.json"
+
+    def _make_tokenizer(self) -> None:
+        config = self.config.tokenizer
+        assert config is not None
+        if self.tokenizer_path.exists():
+            return
+        lines = (line for path in config.text for line in read_text(path))
+        tokenizer: Tokenizer
+        if config.kind == "bpe":
+            tokenizer = train_sentencepiece(lines, config.size, exact=False)
+        else:
+            tokenizer = train_characters(lines) if config.kind == "characters" else train_words(lines, config.size)
+        tokenizer.save(self.tokenizer_path)
+
+    def recogniser(self, name: str) -> Path:
+        """The model folder, trained if need be."""
+        return self._trained(self.config.recognisers[name], name)
+
+    def _trained(self, source: ModelSource | LmSource, name: str) -> Path:
+        if isinstance(source, ModelSource) and source.folder is not None:
+            return source.folder
+        folder = self.folder / "models" / name
+        if not (folder / WEIGHTS).exists():
+            say(f"training {name}")
+            assert source.train is not None
+            train_model(self._train_config(name, source.train), folder)
+        return folder
+
+    def _train_config(self, name: str, values: dict[str, Any]) -> TrainConfig:
+        """Laid over its `base`; an external LM to train with is one of the experiment's, by name."""
+        above = {key: value for key, value in values.items() if key != "base"}
+        values = laid_over(read_layers(values["base"]), above) if "base" in values else above
+        values = {"seed": self.config.seed, "tokenizer": str(self.tokenizer_path), **values}
+        if external := values.get("external_lm"):
+            values["external_lm"] = {**external, "model": str(self.lm(external["model"]))}
+        return parse_train_config(values, f"{self.config.title}: {name}")
+
+    def lm(self, name: str) -> Path:
+        source = self.config.lms[name]
+        if source.path is not None:
+            return source.path
+        if source.ngram is None:
+            return self._trained(source, name)
+        path = self.folder / "models" / f"{name}.safetensors"
+        if not path.exists():
+            tokenizer = load_tokenizer(self.tokenizer_path)
+            made = ngram_of_texts(source.ngram.text, tokenizer, source.ngram, self.folder / "text", source.ngram.mix)
+            save_ngram(path, made.model, tokenizer.labels)
+        return path
+
+    def ilm(self, row: Row) -> Path:
+        """The folder of the row's internal LM, estimated if need be."""
+        config = self.config
+        name = config.recogniser_of(row)
+        variant = row.method if row.special_first else f"{row.method}_no_first"
+        folder = self.folder / "ilm" / name / variant
+        if not (folder / FACTS).exists():
+            options = {"method": row.method, "special_first": row.special_first, "seed": config.seed}
+            options |= {**config.ilm.get("all", {}), **config.ilm.get(row.method, {})}
+            say(f"internal LM {variant}")
+            estimate_ilm(
+                self.recogniser(name), parse_config(IlmConfig, options, variant), folder, config.train, config.dev
+            )
+        return folder
+
+    def system(self, row: Row) -> System:
+        lm = self.config.lm_of(row)
+        return load_system(
+            self._loaded(self.config.recogniser_of(row)),
+            None if lm is None else self.lm(lm),
+            self.ilm(row) if row.estimates else None,
+        )
+
+    @cached_property
+    def _recognisers(self) -> dict[str, Any]:
+        return {}
+
+    def _loaded(self, name: str) -> Any:
+        if name not in self._recognisers:
+            self._recognisers[name] = load_recogniser(self.recogniser(name))
+        return self._recognisers[name]
+
+    @cached_property
+    def metric(self) -> Metric:
+        return Metric(load_normaliser(self.config.normaliser))
+
+    def _tune(self) -> None:
+        """Every row with its own pool and the same budget; rows of one recogniser share its encoder's output."""
+        config = self.config
+        for name in dict.fromkeys(config.recogniser_of(row) for row in config.rows):
+            rows = [row for row in config.rows if config.recogniser_of(row) == name]
+            if all((self.folder / "tuning" / row.key / "tune.json").exists() for row in rows):
+                continue
+            batches = list(encode_set(System(self._loaded(name)), Manifest(config.tune)))
+            methods = [self._method(row, batches) for row in rows]
+            by_lm: dict[str | None, list[Method]] = {}  # decodes are shared between rows with the same LM only
+            for row, method in zip(rows, methods, strict=True):
+                by_lm.setdefault(config.lm_of(row), []).append(method)
+            for group in by_lm.values():
+                tune_all(group, config.tuning, self.metric, self.folder / "tuning", Path(config.tune).stem)
+        for row in config.rows:
+            target = self.folder / "pools" / f"{row.key}.jsonl"
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(self.folder / "tuning" / row.key / "pool.jsonl", target)
+
+    def _method(self, row: Row, batches: list[EncodedBatch]) -> Method:
+        system = self.system(row)
+        scorers = system.scorers()
+        fusion = system.fusion({}, scorers)
+
+        def search(scales: Scales) -> list[NBest]:
+            options = SearchOptions(self.config.beam, scales.length)
+            lists = dict(search_set(system, batches, scales.terms, options, scorers))
+            return [lists[index] for index in sorted(lists)]
+
+        models = [str(system.recogniser.fingerprint), json.dumps(self._sources(row)), str(self.config.beam)]
+        return Method(row.key, fusion.terms, search, identity=fingerprint(*models, Path(self.config.tune)))
+
+    def _sources(self, row: Row) -> list[Any]:
+        """What a row's decodes depend on besides the recogniser and the scales."""
+        lm = self.config.lm_of(row)
+        ilm = read_json(self.ilm(row) / FACTS)["config"] if row.estimates else None
+        return [self.config.lms[lm].model_dump(mode="json") if lm else None, ilm]
+
+    def scales(self, row: Row) -> Scales:
+        return load_scales(self.folder / "tuning" / row.key / "tune.json")[0]
+
+    def nbest_path(self, row: Row, set_name: str) -> Path:
+        return self.folder / "decodes" / set_name / f"{row.key}.jsonl"
+
+    def _decode(self, row: Row, set_name: str) -> None:
+        path, scales = self.nbest_path(row, set_name), self.scales(row)
+        system, options = self.system(row), SearchOptions(self.config.beam, scales.length)
+        wanted = header(system, scales.terms, options, {})
+        if path.exists():
+            there = read_header(path)
+            if (there.scales, there.length) == (wanted.scales, wanted.length):
+                return
+        say(f"{row.label} on {set_name}")
+        decode(system, self.config.sets[set_name], path, scales.terms, options)
+
+    def _result(self, row: Row, set_name: str) -> Result:
+        lists = list(read_nbest(self.nbest_path(row, set_name)))
+        refs = {nbest.id: nbest.ref or "" for nbest in lists}
+        hyps = {nbest.id: nbest.hypotheses[0].text for nbest in lists}
+        return self.metric.score(refs, hyps, {nbest.id: nbest.speaker or "" for nbest in lists})
+
+    def _results(self) -> dict[str, Any]:
+        config = self.config
+        scored = {(row.key, name): self._result(row, name) for row in config.rows for name in config.sets}
+        rows = []
+        for row in config.rows:
+            scales = self.scales(row)
+            wer = {}
+            for name in config.sets:
+                value = scored[row.key, name].to_json()
+                base = self._baseline(row)
+                other = base is not None and base.key != row.key
+                value["p_vs_sf"] = (
+                    compare(scored[row.key, name], scored[base.key, name]).p_bootstrap if base and other else None
+                )
+                wer[name] = value
+            tuned = read_json(self.folder / "tuning" / row.key / "tune.json")
+            rows.append(
+                {
+                    "method": row.method,
+                    "row": row.key,
+                    "name": row.label,
+                    "recogniser": config.recogniser_of(row),
+                    "lm_scale": scales.terms.get("lm", 0.0),
+                    "ilm_scale": -scales.terms.get("ilm", 0.0) + 0.0,
+                    "length": asdict(scales.length),
+                    "decodes": tuned["decodes"],
+                    "tune_wer": tuned["result"]["wer"],
+                    "ilm_ppl": self._ilm_perplexity(row),
+                    "ilm_ppl_set": Path(config.dev).stem,
+                    "wer": wer,
+                }
+            )
+        return {
+            "title": config.title,
+            "tuned_on": Path(config.tune).stem,
+            "sets": list(config.sets),
+            "rows": rows,
+            "paper": config.paper,
+            "warnings": self._warnings(),
+            "versions": versions(),
+            "seconds": self.seconds,
+            "threads": os.environ.get("OMP_NUM_THREADS"),
+            "seed": config.seed,
+        }
+
+    def _baseline(self, row: Row) -> Row | None:
+        """Shallow fusion with the same recogniser and LM."""
+        if row.method == "none":
+            same = [r for r in self.config.rows if r.method == "sf" and (r.recogniser or "") == (row.recogniser or "")]
+        else:
+            same = [r for r in self.config.rows if r.method == "sf" and r.lm == row.lm]
+        return same[0] if same else None
+
+    def _ilm_perplexity(self, row: Row) -> float | None:
+        if not row.estimates:
+            return None
+        facts = read_json(self.ilm(row) / FACTS)
+        value: float = facts["perplexity"][Path(self.config.dev).stem]["ppl_label"]
+        return value
+
+    def _warnings(self) -> list[str]:
+        """Test transcripts that stand in the LMs' text, and sets that were tuned on."""
+        warnings = []
+        for name, path in self.config.sets.items():
+            manifest = Manifest(path)
+            if Path(path) == Path(self.config.tune):
+                warnings.append(f"{name} is the set that the scales were tuned on")
+            if self.config.lm_text:
+                refs = dict(zip(manifest.ids(), manifest.texts(), strict=True))
+                found = text_overlap(refs, (line for text in self.config.lm_text for line in read_text(text)))
+                if found.count:
+                    warnings.append(f"{name}: {found}")
+        return warnings
