@@ -10,6 +10,7 @@ from fewer.errors import FewerError
 from fewer.evaluation.normalise import load_normaliser
 from fewer.search.nbest import Header, Hypothesis, NBest, write_nbest
 from fewer.tuning.pool import Metric, Pool
+from fewer.tuning.space import Scales
 
 TERMS = ("aed", "lm")
 
@@ -87,7 +88,7 @@ def test_characters_can_be_counted() -> None:
 def test_saved_pool_comes_back(tmp_path: Path) -> None:
     pool = Pool(TERMS)
     pool.add(lists("a b", "a c", "a b c"))
-    pool.save(tmp_path / "pool.jsonl", {"aed": 1.0, "lm": 0.3}, {"set": "dev"})
+    pool.save(tmp_path / "pool.jsonl", Scales({"aed": 1.0, "lm": 0.3}), {"set": "dev"})
     loaded = Pool.load(tmp_path / "pool.jsonl")
     assert list(loaded.lists()) == list(pool.lists())
     assert loaded.terms == TERMS

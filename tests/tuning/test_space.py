@@ -22,6 +22,12 @@ def test_the_recogniser_is_fixed_at_one_and_lm_ilm_and_length_are_free() -> None
     assert scales.length == LengthPolicy(exponent=0.9, reward=0.0)
 
 
+def test_lambda_1_and_2_span_the_surface_whatever_the_order_of_terms() -> None:
+    space = Space(("ilm", "ctc", "aed", "lm"), SpaceOptions())
+    assert free(space) == ["lm", "ilm", "ctc", "exponent"]
+    assert list(space.scales({"lm": 0.1, "ilm": 0.2, "ctc": 0.3, "exponent": 1.0}).terms) == ["ilm", "ctc", "aed", "lm"]
+
+
 def test_a_tuned_reward_means_no_normalisation() -> None:
     space = Space(TERMS, SpaceOptions(length="reward"))
     assert free(space) == ["lm", "ilm", "reward"]

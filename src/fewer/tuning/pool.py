@@ -17,6 +17,7 @@ from fewer.evaluation.alignment import Rules, align
 from fewer.evaluation.normalise import Normaliser, load_normaliser
 from fewer.evaluation.wer import Result, count, score, word_errors
 from fewer.search.nbest import Header, Hypothesis, NBest, read_header, read_nbest, write_nbest
+from fewer.tuning.space import Scales
 
 
 @dataclass(frozen=True)
@@ -174,9 +175,9 @@ class Pool:
         for id, utterance in self.utterances.items():
             yield NBest(id, tuple(utterance.hypotheses.values()), utterance.ref, utterance.speaker)
 
-    def save(self, path: str | Path, scales: dict[str, float], info: dict[str, Any]) -> None:
+    def save(self, path: str | Path, scales: Scales, info: dict[str, Any]) -> None:
         """Write the pool as an N-best file; `scales` are those a reader should start with."""
-        write_nbest(path, Header(self.terms, scales, info=info), self.lists())
+        write_nbest(path, Header(self.terms, scales.terms, scales.length, info), self.lists())
 
     @classmethod
     def load(cls, path: str | Path, metric: Metric | None = None) -> "Pool":

@@ -22,6 +22,7 @@ Point: TypeAlias = dict[str, float]  # free parameter -> its value
 Range: TypeAlias = tuple[float, float]  # lowest and highest value
 
 LENGTH_PARAMETERS = ("reward", "exponent")
+LEADING = ("lm", "ilm")  # λ1 and λ2 come first whatever the order of terms: they span the surface that is shown
 DIGITS = 6  # grid values are rounded to this many decimals, so that 0.42 is 0.42
 
 
@@ -115,9 +116,9 @@ class Space:
         for name in options.ranges:
             if name in self.fixed and name in LENGTH_PARAMETERS:
                 raise FewerError(f"range of '{name}': it is not tuned; choose it as the length parameter")
-        self.free = tuple(
-            Dimension(name, self._axis(name)) for name in known if name not in self.fixed and name not in self.tied
-        )
+        free = [name for name in known if name not in self.fixed and name not in self.tied]
+        free.sort(key=lambda name: LEADING.index(name) if name in LEADING else len(LEADING))
+        self.free = tuple(Dimension(name, self._axis(name)) for name in free)
 
     def _axis(self, name: str) -> NDArray[np.float64]:
         options = self.options

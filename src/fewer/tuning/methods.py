@@ -1,0 +1,130 @@
+"""Tuning every method of a comparison with the same effort, reusing only what each would have found by itself.
+
+Each method has its own pool, the same budget of decodes and the same length parameter. A decode is shared between
+methods only where it is the same search: with all terms that belong to one method alone at scale zero (the plain
+recogniser, shallow fusion as a special case of subtracting an ILM with scale 0). Each method would make exactly that
+decode itself; it is made once, the method's own terms score its hypotheses afterwards, and it counts in the budget of
+every method that uses it. No pool ever holds a hypothesis that only another method's search has found.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fewer.errors import FewerError
+from fewer.progress import say
+from fewer.search.nbest import NBest
+from fewer.tuning.pool import Metric
+from fewer.tuning.space import LENGTH_PARAMETERS, Scales, SpaceOptions
+from fewer.tuning.store import SavedDecodes, save_result
+from fewer.tuning.tune import Decode, TuneOptions, TuneResult, tune
+
+Rescore: TypeAlias = Callable[[list[NBest]], list[NBest]]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a comparison: shallow fusion, density ratio, an ILM method."""
+
+    name: str
+    terms: tuple[str, ...]  # of its search, the recogniser's among them
+    decode: Decode
+    rescore: Rescore | None = None  # adds to every hypothesis the scores of those of the method's terms that it lacks
+    own: frozenset[str] = frozenset({"ilm"})  # terms that are another model in other methods; all others are common
+    subtracted: frozenset[str] = frozenset({"ilm"})
+    identity: str = ""  # fingerprint of all that its decodes depend on but the scales: models, beam, dev set
+
+
+class SharedDecodes:
+    """The decodes that are the same search for every method, made once."""
+
+    def __init__(self) -> None:
+        self.lists: dict[tuple[Any, ...], list[NBest]] = {}
+
+    def of(self, method: Method, folder: Path | None) -> Decode:
+        """The method's decode, which takes from here what is here already."""
+
+        def decode(scales: Scales) -> list[NBest]:
+            lists = self.lists.get(self._key(method, scales))
+            if lists is None:
+                return method.decode(scales)
+            if all(term in lists[0].hypotheses[0].scores for term in method.terms):
+                return lists
+            return method.rescore(lists) if method.rescore else method.decode(scales)
+
+        remembered = decode if folder is None else SavedDecodes(decode, folder, method.identity)
+
+        def share(scales: Scales) -> list[NBest]:
+            lists = remembered(scales)
+            key = self._key(method, scales)
+            if key and key not in self.lists and lists and lists[0].hypotheses:
+                self.lists[key] = [_without(nbest, method.own) for nbest in lists]
+            return lists
+
+        return share
+
+    @staticmethod
+    def _key(method: Method, scales: Scales) -> tuple[Any, ...]:
+        """Names a search by the common terms that take part in it; empty if a term of the method's own does."""
+        used = {term: scale for term, scale in scales.terms.items() if scale != 0.0}
+        if used.keys() & method.own:
+            return ()
+        return (*sorted(used.items()), scales.length.exponent, scales.length.reward)
+
+
+def _without(nbest: NBest, terms: frozenset[str]) -> NBest:
+    hypotheses = tuple(
+        replace(h, scores={term: score for term, score in h.scores.items() if term not in terms})
+        for h in nbest.hypotheses
+    )
+    return replace(nbest, hypotheses=hypotheses)
+
+
+def tune_all(
+    methods: Sequence[Method],
+    options: TuneOptions | None = None,
+    metric: Metric | None = None,
+    folder: str | Path | None = None,
+    dev_set: str = "dev",
+) -> dict[str, TuneResult]:
+    """Tune every method under the same options; results and decodes are kept in FOLDER/<method>, if one is given.
+
+    Constraints on a scale hold for the methods that have it. Ordering shallow fusion first makes the shared decodes
+    the cheapest ones.
+    """
+    options = options or TuneOptions()
+    names = [method.name for method in methods]
+    if len(set(names)) < len(names):
+        raise FewerError(f"two methods have the same name: {', '.join(names)}")
+    for name in _constrained(options.space):
+        if not any(name in (*method.terms, *LENGTH_PARAMETERS) for method in methods):
+            raise FewerError(f"'{name}' is constrained, but no method has it; they are {', '.join(names)}")
+    shared = SharedDecodes()
+    results: dict[str, TuneResult] = {}
+    for method in methods:
+        say(f"tuning {method.name}")
+        place = None if folder is None else Path(folder) / method.name
+        decode = shared.of(method, None if place is None else place / "decodes")
+        of_method = options.model_copy(update={"space": constraints_of(method.terms, options.space)})
+        result = tune(decode, method.terms, of_method, metric, method.subtracted)
+        if place is not None:
+            save_result(place, result, of_method, method.name, dev_set)
+        results[method.name] = result
+    return results
+
+
+def _constrained(options: SpaceOptions) -> list[str]:
+    return [*options.ranges, *options.fixed, *options.tied, *(other for _, other in options.tied.values())]
+
+
+def constraints_of(terms: Sequence[str], options: SpaceOptions) -> SpaceOptions:
+    """The options without the constraints on scales that a method does not have."""
+    known = {*terms, *LENGTH_PARAMETERS}
+    return options.model_copy(
+        update={
+            "ranges": {name: value for name, value in options.ranges.items() if name in known},
+            "fixed": {name: value for name, value in options.fixed.items() if name in known},
+            "tied": {name: tie for name, tie in options.tied.items() if name in known and tie[1] in known},
+        }
+    )

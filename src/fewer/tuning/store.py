@@ -1,0 +1,112 @@
+"""What tuning leaves in a folder: every decode (so that a killed run goes on), the pool, the surface, the result."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fewer.errors import FewerError
+from fewer.evaluation.guards import UtteranceSet
+from fewer.files import read_json, write_json
+from fewer.search.nbest import Header, LengthPolicy, NBest, read_header, read_nbest, write_nbest
+from fewer.tuning.space import Scales
+from fewer.tuning.tune import Decode, Trial, TuneOptions, TuneResult
+
+FORMAT = "fewer-tune/1"
+
+
+class SavedDecodes:
+    """A decode whose N-best lists are kept as files, one for each point, and never made twice.
+
+    Tuning is deterministic, so running it again with the same files goes on where it was killed.
+    """
+
+    def __init__(self, decode: Decode, folder: str | Path, identity: str):
+        self.decode, self.folder = decode, Path(folder)
+        self.identity = identity  # fingerprint of all that a decode depends on but its scales: models, beam, dev set
+
+    def __call__(self, scales: Scales) -> list[NBest]:
+        lists = self.load(scales)
+        if lists is None:
+            lists = self.decode(scales)
+            self.save(scales, lists)
+        return lists
+
+    def path(self, scales: Scales) -> Path:
+        values = scales.terms | {"exponent": scales.length.exponent, "reward": scales.length.reward}
+        return self.folder / ("_".join(f"{name}{value:.6g}" for name, value in values.items()) + ".jsonl")
+
+    def load(self, scales: Scales) -> list[NBest] | None:
+        """The lists of an earlier decode with these scales, if there was one."""
+        path = self.path(scales)
+        if not path.exists():
+            return None
+        header = read_header(path)
+        if header.info.get("identity") != self.identity:
+            raise FewerError(
+                f"{path} is a decode with other models, options or utterances than now; tune into another folder, or"
+                f" remove {self.folder}"
+            )
+        if (header.scales, header.length) != (scales.terms, scales.length):
+            return None
+        return list(read_nbest(path))
+
+    def save(self, scales: Scales, lists: list[NBest]) -> None:
+        header = Header(tuple(scales.terms), scales.terms, scales.length, {"identity": self.identity})
+        write_nbest(self.path(scales), header, lists)
+
+
+def save_result(folder: str | Path, result: TuneResult, options: TuneOptions, method: str, dev_set: str) -> None:
+    """Write pool.jsonl, surface.npz, length.npz (if a length parameter was tuned) and, last, tune.json."""
+    folder = Path(folder)
+    info = {"method": method, "set": dev_set, "pool": True}
+    result.pool.save(folder / "pool.jsonl", result.scales, info)
+    result.surface.save(folder / "surface.npz")
+    if result.length_curve is not None:
+        result.length_curve.save(folder / "length.npz")
+    write_json(folder / "tune.json", to_json(result, options, method, dev_set))
+
+
+def to_json(result: TuneResult, options: TuneOptions, method: str, dev_set: str) -> dict[str, Any]:
+    """What tables, reports and decodes read of a tuning run."""
+    return {
+        "format": FORMAT,
+        "method": method,
+        "tuned_on": asdict(UtteranceSet.of(dev_set, result.pool.ids)),
+        "parameters": result.parameters,  # positive, as the user writes them
+        "scales": result.scales.terms,  # as the search multiplies by
+        "length": asdict(result.scales.length),
+        "result": result.chosen.result.to_json(),
+        "baseline": result.baseline.result.to_json(),
+        "improved": result.improved,
+        "kept_baseline": result.kept_baseline,
+        "converged": result.converged,
+        "decodes": len(result.trials),
+        "pool": len(result.pool),
+        "trials": [_trial(trial) for trial in result.trials],
+        "options": options.model_dump(mode="json"),
+    }
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "parameters": trial.parameters,
+        "predicted_wer": None if trial.predicted is None else round(trial.predicted, 4),
+        "wer": round(trial.wer, 4),
+        "new": trial.new,
+        "pool": trial.pool,
+        "unended": trial.unended,
+    }
+
+
+def load_scales(path: str | Path) -> tuple[Scales, UtteranceSet]:
+    """The scales that a tune.json holds, and the set on which they were tuned."""
+    value = read_json(path)
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise FewerError(f"{path} is not a tune.json of `fewer tune` (format {FORMAT})")
+    try:
+        scales = Scales(
+            {term: float(scale) for term, scale in value["scales"].items()}, LengthPolicy(**value["length"])
+        )
+        return scales, UtteranceSet(**value["tuned_on"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FewerError(f"{path}: the field {error} is missing or wrong; run `fewer tune` again") from error
