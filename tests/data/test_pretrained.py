@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from fewer.data.features import PretrainedConfig, feature_extractor
+from fewer.data.features import CacheConfig, PretrainedConfig, feature_extractor
 from fewer.data.pretrained import pool_frames
 from fewer.data.reader import RawFeatures
 from fewer.errors import FewerError
 
+from .manifests import write_manifest
 from .sounds import file_cut, noise
 
 transformers = pytest.importorskip("transformers")
@@ -154,6 +155,21 @@ def test_without_transformers_the_error_says_what_to_install(whisper, monkeypatc
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(FewerError, match=r"pip install 'fewer\[hf\]'"):
         feature_extractor(PretrainedConfig(model=whisper))
+
+
+def test_training_from_a_complete_cache_needs_neither_audio_nor_transformers(whisper, tmp_path, monkeypatch):
+    cuts = [file_cut(tmp_path / f"{i}.wav", noise(0.3 + i / 10, seed=i), id=f"u{i}") for i in range(3)]
+    manifest = write_manifest(tmp_path / "train.jsonl", cuts)
+    config = PretrainedConfig(model=whisper, pool=3, cache=CacheConfig(folder=tmp_path / "cache", dtype="float32"))
+    expected = [RawFeatures(config).read(cut) for cut in cuts]
+    RawFeatures.open(config, manifest, cuts)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    for path in tmp_path.glob("*.wav"):
+        path.unlink()
+    raw = RawFeatures.open(config, manifest, cuts)
+    assert (raw.dim, raw.frame_shift) == (16, pytest.approx(0.06))
+    for cut, features in zip(cuts, expected, strict=True):
+        torch.testing.assert_close(raw.read(cut), features, atol=1e-5, rtol=0)
 
 
 def test_weights_are_known_by_the_folders_contents(whisper, tmp_path):

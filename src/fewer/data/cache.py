@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -29,6 +29,16 @@ from fewer.progress import Bar
 
 SHARD = 100  # utterances in one file
 SHAPE = {"dim", "frame_shift"}  # what cache.json says besides what the features depend on
+
+
+class Cuts(Protocol):
+    """Cuts by number: a `fewer.data.manifest.Manifest`, or a list."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
 Extract = Callable[[Cut, float], Tensor]  # a cut and a speed to features (T, F)
 
 
@@ -81,7 +91,7 @@ class FeatureCache:
             )
         return FeatureCache(folder, found)
 
-    def build(self, cuts: Sequence[Cut], speeds: Sequence[float], extract: Extract) -> None:
+    def build(self, cuts: Cuts, speeds: Sequence[float], extract: Extract) -> None:
         """Compute what is missing of every utterance at every speed."""
         rank, processes = process_rank()
         todo = [
@@ -121,7 +131,7 @@ class FeatureCache:
         with atomic_write(self.shard_file(speed, shard), "wb") as stream:
             stream.write(save(tensors))
 
-    def write_index(self, speed: float, cuts: Sequence[Cut]) -> None:
+    def write_index(self, speed: float, cuts: Cuts) -> None:
         columns = []
         for shard in range(math.ceil(self.utterances / SHARD)):
             keys, frames = self.load(self.shard_file(speed, shard), "keys", "frames")

@@ -15,7 +15,7 @@ from lhotse.cut import Cut
 from torch import Tensor
 
 from fewer.data.audio import load_audio, where
-from fewer.data.cache import FeatureCache, process_rank
+from fewer.data.cache import Cuts, FeatureCache, process_rank
 from fewer.data.features import FeatureExtractor, FeaturesConfig, feature_extractor
 from fewer.data.statistics import Normaliser, Statistics
 from fewer.errors import FewerError
@@ -25,17 +25,17 @@ from fewer.progress import progress
 class RawFeatures:
     """Features before normalisation, from audio or from a cache."""
 
-    def __init__(self, config: FeaturesConfig, cache: FeatureCache | None = None):
-        self.config, self.cache = config, cache
+    def __init__(self, config: FeaturesConfig, cache: FeatureCache | None = None, device: str = "cpu"):
+        self.config, self.cache, self.device = config, cache, device
 
     @staticmethod
     def open(
-        config: FeaturesConfig, manifest: str | Path, cuts: Sequence[Cut], speeds: Sequence[float] = (1.0,)
+        config: FeaturesConfig, manifest: str | Path, cuts: Cuts, speeds: Sequence[float] = (1.0,)
     ) -> "RawFeatures":
         """Features of the cuts of a manifest file; with `config.cache`, what the cache lacks is computed now."""
-        raw = RawFeatures(config)
         if config.cache is None:
-            return raw
+            return RawFeatures(config)
+        raw = RawFeatures(config, device="cuda" if config.kind == "pretrained" and torch.cuda.is_available() else "cpu")
         cache = FeatureCache.open(config, Path(manifest), len(cuts), lambda: (raw.dim, raw.frame_shift))
         cache.build(cuts, speeds, raw.compute)
         return RawFeatures(config, cache)
@@ -43,10 +43,7 @@ class RawFeatures:
     @cached_property
     def extractor(self) -> FeatureExtractor:
         """Made when first needed: reading from a cache needs none."""
-        extractor = feature_extractor(self.config)
-        if self.config.kind == "pretrained" and torch.cuda.is_available():
-            extractor.to("cuda")
-        return extractor
+        return feature_extractor(self.config).to(self.device)
 
     @property
     def dim(self) -> int:
@@ -66,7 +63,7 @@ class RawFeatures:
         """From the audio. (T, F) float32"""
         samples = load_audio(cut, self.config.sampling_rate, speed)
         try:
-            return self.extractor(samples).cpu()
+            return self.extractor(samples.to(self.device)).cpu()
         except FewerError as error:
             raise FewerError(f"{where(cut)}: {error}") from error
 
@@ -95,7 +92,7 @@ class FeatureReader:
         return self.normalise(self.raw.read(cut, speed))
 
 
-def measure_statistics(raw: RawFeatures, cuts: Sequence[Cut]) -> Statistics:
+def measure_statistics(raw: RawFeatures, cuts: Cuts) -> Statistics:
     """Statistics of all frames in one pass; the processes of a torch.distributed group share the work."""
     rank, processes = process_rank()
     rows = range(rank, len(cuts), processes)
