@@ -19,13 +19,13 @@ import soundfile
 from numpy.typing import NDArray
 
 from fewer.data.synthesis.room import Samples, record
-from fewer.data.synthesis.script import SHARES, SPOKEN, DemoCorpusConfig, Utterance, plan, sentences, text_of
+from fewer.data.synthesis.script import PARTS, SPOKEN, DemoCorpusConfig, Utterance, plan, sentences, text_of
 from fewer.data.synthesis.speech import Delivery, speak, voices
 from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint, read_json, write_json
 from fewer.progress import Bar
 
-BABBLE = len(SHARES)  # numbers the stream of random numbers behind the babble; the parts have 0, 1, ...
+BABBLE = len(PARTS)  # numbers the stream of random numbers behind the babble; the parts have 0, 1, ...
 BYTES_PER_WORD = 0.5  # of FLAC, times the sample rate, for the question whether the disk has room
 
 
@@ -58,7 +58,7 @@ def audio_path(folder: Path, part: str, utterance: Utterance) -> Path:
     return folder / "audio" / part / f"{utterance.id}.flac"
 
 
-def babble_of(config: DemoCorpusConfig, seconds: float = 30.0, speakers: int = 6) -> Samples:
+def babble_of(config: DemoCorpusConfig, seconds: float = 20.0, speakers: int = 5) -> Samples:
     """Several training voices talking at once, sentences of the training part."""
     rng = np.random.default_rng((config.seed, BABBLE))
     length = int(seconds * config.sample_rate)

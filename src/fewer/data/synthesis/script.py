@@ -25,6 +25,7 @@ SHARES = {  # part -> percent of all sentences
     "target-dev": 5,
     "target-test": 5,
 }
+PARTS, ENDS = tuple(SHARES), tuple(itertools.accumulate(SHARES.values()))
 SPOKEN = {  # the sets that are spoken -> the group of their voices
     "train": "train",
     "source-dev": "dev",
@@ -75,13 +76,13 @@ class Utterance:
 def part_of(sentence: str) -> str:
     """The only part of the corpus that may contain a sentence."""
     place = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big") % 100
-    return tuple(SHARES)[bisect_right(tuple(itertools.accumulate(SHARES.values())), place)]
+    return PARTS[bisect_right(ENDS, place)]
 
 
 def sentences(part: str, config: DemoCorpusConfig) -> Iterator[str]:
     """An endless stream of the sentences of one part, as often as the domain's grammar says them."""
     grammar = domain("target" if part.startswith("target") else "source")
-    rng = np.random.default_rng((config.seed, tuple(SHARES).index(part)))
+    rng = np.random.default_rng((config.seed, PARTS.index(part)))
     rejected = 0
     for sentence in grammar.sentences(rng):
         if config.words[0] <= sentence.count(" ") + 1 <= config.words[1] and part_of(sentence) == part:
@@ -122,7 +123,7 @@ def _training_text(stream: Iterator[str], count: int, heard: int) -> list[str]:
 
 def plan(part: str, config: DemoCorpusConfig) -> list[Utterance]:
     """The utterances of one spoken set."""
-    number = tuple(SHARES).index(part)
+    number = PARTS.index(part)
     room = config.train_room if part == "train" else config.test_room
     speakers = voices(SPOKEN[part])
     utterances = []
