@@ -111,7 +111,7 @@ def broken(change: dict[str, float]) -> list[NBest]:
     [
         ([NBest("u7", (), "a b")], "utterance u7 has an empty N-best list"),
         ([NBest("u7", (hypothesis("a"),))], "utterance u7 has no reference"),
-        (broken({"lm": None}), "utterance u7.*no score of the term 'lm'"),  # type: ignore[dict-item]
+        (broken({"lm": None}), "utterance u7.*no score of the term 'lm'"),
         (broken({"lm": float("nan")}), "utterance u7.*'lm' is nan"),
         (broken({"aed": float("-inf")}), "utterance u7.*'aed' is -inf"),
         ([NBest("u7", (replace(hypothesis("a"), length=0),), "a")], "utterance u7.*length 0"),

@@ -64,7 +64,7 @@ def edit_distance(ref: list[str], hyp: list[str]) -> int:
 @settings(max_examples=150, deadline=None)
 @given(pools(), st.floats(0.0, 1.5), st.sampled_from(["fixed", "exponent", "reward"]))
 def test_surface_over_two_scales_equals_reranking_by_hand(pool: Pool, length_value: float, length: str) -> None:
-    space = Space(TERMS, SpaceOptions(length=length, step=0.5, length_step=0.5))  # type: ignore[arg-type]
+    space = Space(TERMS, SpaceOptions(length=length, step=0.5, length_step=0.5))
     at = {name: length_value for name in ("exponent", "reward") if name == length}
     found = surface(pool, space, ("lm", "ilm"), at)
     assert found.errors.shape == (4, 4)
@@ -78,7 +78,7 @@ def test_surface_over_two_scales_equals_reranking_by_hand(pool: Pool, length_val
 @settings(max_examples=60, deadline=None)
 @given(pools(("aed", "lm", "ilm", "ctc")), st.sampled_from(["exponent", "reward"]))
 def test_surface_over_all_parameters_of_four_terms_equals_reranking_by_hand(pool: Pool, length: str) -> None:
-    options = SpaceOptions(length=length, step=0.75, length_step=0.75, ranges={"ctc": (-0.5, 0.5)})  # type: ignore[arg-type]
+    options = SpaceOptions(length=length, step=0.75, length_step=0.75, ranges={"ctc": (-0.5, 0.5)})
     space = Space(("aed", "lm", "ilm", "ctc"), options)
     names = [dimension.name for dimension in space.free]
     assert set(names) == {"lm", "ilm", "ctc", length}
@@ -117,7 +117,7 @@ def test_default_grid_has_step_0_01_over_0_to_1_5_in_both_directions() -> None:
     assert (found.wer == 50.0).all()
 
 
-def test_saved_surface_comes_back(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_saved_surface_comes_back(tmp_path) -> None:
     axes = (np.array([0.0, 0.5]), np.array([0.0, 0.1, 0.2]))
     errors, words = np.arange(6).reshape(2, 3), np.full((2, 3), 9)
     Surface(("lm", "ilm"), axes, errors, words, {"exponent": 0.9}).save(tmp_path / "surface.npz")
@@ -128,7 +128,7 @@ def test_saved_surface_comes_back(tmp_path) -> None:  # type: ignore[no-untyped-
     np.testing.assert_array_equal(loaded.wer, 100 * errors / 9)
 
 
-def test_damaged_surface_file_is_named(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_damaged_surface_file_is_named(tmp_path) -> None:
     path = tmp_path / "surface.npz"
     path.write_bytes(b"nothing of the kind")
     with pytest.raises(FewerError, match=r"surface\.npz"):

@@ -125,10 +125,12 @@ class _Tuning:
         self.landscape = Landscape(pool, space, options.slack)
         self.lengths = [dimension.name for dimension in space.free if dimension.name in LENGTH_PARAMETERS]
         self.trials: list[Trial] = []
+        self.starts = 0  # trials at points that were not chosen by the pool
 
     def run(self) -> TuneResult:
         for start in start_points(self.space)[: self.options.budget]:
             self._try(self._with_length(start))
+        self.starts = len(self.trials)
         while (point := self._next_point()) is not None and len(self.trials) < self.options.budget:
             self._try(point)
         return self._result(converged=point is None)
@@ -142,7 +144,7 @@ class _Tuning:
     def _next_point(self) -> Point | None:
         """Where to decode next, or None when that would tell nothing new.
 
-        First the centre of the best region, unless it was decoded, or the pool foretold the last decode and promises
+        First the centre of the best region, until it was decoded, or one was foretold rightly and the pool promises
         nothing better. Then smaller and smaller regions, but only for the promise of clearly fewer errors.
         """
         lowest = min(trial.wer for trial in self.trials)
@@ -152,7 +154,7 @@ class _Tuning:
                 continue
             if self.landscape.wer(point) < lowest - self._tolerance(lowest):
                 return point
-            if narrower == 1 and not self._agreed(self.trials[-1]):
+            if narrower == 1 and (len(self.trials) <= self.starts or not self._agreed(self.trials[-1])):
                 return point
         return None
 

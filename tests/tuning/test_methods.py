@@ -1,0 +1,128 @@
+"""Methods are tuned with equal effort, and no pool holds what only another method's search has found."""
+
+from pathlib import Path
+
+import pytest
+
+from fewer.errors import FewerError
+from fewer.search.nbest import NBest
+from fewer.tuning.methods import Method, tune_all
+from fewer.tuning.space import Scales, SpaceOptions
+from fewer.tuning.tune import TuneOptions, tune
+from tests.tuning.channel import TERMS, NoisyChannel
+
+OPTIONS = TuneOptions(space=SpaceOptions(length="exponent", step=0.05, length_step=0.25))
+
+
+class Recorded:
+    """A channel as a method, with a record of the scales it was decoded at and how often it rescored."""
+
+    def __init__(self, name: str, channel: NoisyChannel, terms: tuple[str, ...], rescores: bool = True):
+        self.channel, self.decoded, self.rescored = channel, [], 0
+        self.method = Method(name, terms, self.decode, self.rescore if rescores else None, identity=name)
+
+    def decode(self, scales: Scales) -> list[NBest]:
+        self.decoded.append(scales)
+        return self.channel.decode(scales)
+
+    def rescore(self, lists: list[NBest]) -> list[NBest]:
+        assert all("ilm" not in h.scores for nbest in lists for h in nbest.hypotheses)
+        self.rescored += 1
+        return self.channel.rescore(lists)
+
+
+def recorded(rescores: bool = True) -> list[Recorded]:
+    channel = NoisyChannel(25, words=20, beam=6)
+    return [
+        Recorded("sf", channel, ("aed", "lm"), rescores),
+        Recorded("zero", channel.with_ilm(1.5, seed=1), TERMS, rescores),
+        Recorded("mini_lstm", channel.with_ilm(0.2, seed=2), TERMS, rescores),
+    ]
+
+
+def found(lists: list[NBest]) -> set[tuple[str, tuple[int, ...]]]:
+    return {(nbest.id, hypothesis.tokens) for nbest in lists for hypothesis in nbest.hypotheses}
+
+
+def test_sharing_decodes_changes_no_result() -> None:
+    sharing, apart = recorded(), recorded(rescores=False)
+    shared = tune_all([each.method for each in sharing], OPTIONS)
+    alone = {each.method.name: tune(each.decode, each.method.terms, OPTIONS) for each in apart}
+    assert list(shared) == ["sf", "zero", "mini_lstm"]
+    for name, result in shared.items():
+        assert result.scales == alone[name].scales
+        assert [trial.wer for trial in result.trials] == [trial.wer for trial in alone[name].trials]
+        assert [trial.pool for trial in result.trials] == [trial.pool for trial in alone[name].trials]
+        assert result.pool.arrays().scores == pytest.approx(alone[name].pool.arrays().scores)
+
+
+def test_only_decodes_without_a_methods_own_term_are_shared_and_they_count_in_the_budget() -> None:
+    methods = recorded()
+    results = tune_all([each.method for each in methods], OPTIONS)
+    for each in methods:
+        result = results[each.method.name]
+        assert len(result.trials) == len(each.decoded) + each.rescored <= OPTIONS.budget
+    for each in methods[1:]:
+        assert each.rescored >= 1
+        assert all(scales.terms["ilm"] != 0.0 for scales in each.decoded)
+
+
+def test_a_pool_holds_only_what_the_methods_own_search_finds() -> None:
+    methods = recorded()
+    results = tune_all([each.method for each in methods], OPTIONS)
+    for each in methods:
+        result = results[each.method.name]
+        own = set().union(*(found(each.channel.decode(trial.scales)) for trial in result.trials))
+        assert found(list(result.pool.lists())) == own
+
+
+def test_every_method_has_the_same_budget_and_the_same_length_parameter() -> None:
+    results = tune_all([each.method for each in recorded()], OPTIONS)
+    for result in results.values():
+        assert result.length_curve is not None
+        assert result.length_curve.names == ("exponent",)
+        assert len(result.trials) <= OPTIONS.budget
+    assert results["sf"].surface.names == ("lm",)
+    assert results["zero"].surface.names == ("lm", "ilm")
+    assert results["mini_lstm"].wer <= results["sf"].wer
+
+
+def test_methods_without_the_same_terms_share_what_they_can() -> None:
+    channel = NoisyChannel(15, words=20, beam=5)
+    plain, fusion = Recorded("none", channel, ("aed",), False), Recorded("sf", channel, ("aed", "lm"), False)
+    results = tune_all([fusion.method, plain.method], OPTIONS)
+    assert len(plain.decoded) == len(results["none"].trials) - 1  # the first decode is shallow fusion's, without LM
+    assert results["none"].baseline.wer == results["sf"].baseline.wer
+
+
+def test_constraints_hold_for_the_methods_that_have_the_scale() -> None:
+    space = OPTIONS.space.model_copy(update={"tied": {"ilm": (0.5, "lm")}, "fixed": {"exponent": 1.0}})
+    results = tune_all([each.method for each in recorded()], OPTIONS.model_copy(update={"space": space}))
+    assert "ilm" not in results["sf"].parameters
+    for name in ("zero", "mini_lstm"):
+        parameters = results[name].parameters
+        assert parameters["ilm"] == pytest.approx(0.5 * parameters["lm"])
+    assert {result.parameters["exponent"] for result in results.values()} == {1.0}
+
+
+def test_a_constraint_that_no_method_has_is_an_error() -> None:
+    space = OPTIONS.space.model_copy(update={"fixed": {"ctc": 0.3}})
+    with pytest.raises(FewerError, match="'ctc' is constrained, but no method has it"):
+        tune_all([each.method for each in recorded()], OPTIONS.model_copy(update={"space": space}))
+
+
+def test_two_methods_of_one_name_are_refused() -> None:
+    methods = recorded()
+    with pytest.raises(FewerError, match="same name"):
+        tune_all([methods[0].method, methods[0].method], OPTIONS)
+
+
+def test_a_second_run_decodes_nothing_and_gives_the_same(tmp_path: Path) -> None:
+    first = tune_all([each.method for each in recorded()], OPTIONS, folder=tmp_path)
+    again = recorded()
+    second = tune_all([each.method for each in again], OPTIONS, folder=tmp_path)
+    assert [each.decoded for each in again] == [[], [], []]
+    assert {name: result.scales for name, result in second.items()} == {n: r.scales for n, r in first.items()}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mini_lstm", "sf", "zero"]
+    for name in first:
+        assert {"tune.json", "surface.npz", "pool.jsonl", "decodes"} <= {p.name for p in (tmp_path / name).iterdir()}
