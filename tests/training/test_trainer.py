@@ -3,9 +3,7 @@
 import json
 import multiprocessing
 import os
-import random
 import socket
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from fewer.training.records import read_curves
 from fewer.training.task import Moment
 from fewer.training.trainer import Trainer, _Silent
 from fewer.training.world import alone
+from tests.training.killing import run_with_kills
 from tests.training.toy_task import ToyTask, toy_config, toy_process, train_toy
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -44,23 +43,9 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_weights(tmp_path: Path)
     options = {"dropout": 0.3, "grows_at": 3, "accumulate": 2}
     changes = {"sub_epochs": 12}
     whole = start(tmp_path / "whole", options, **changes)
-    began = time.monotonic()
+    killed = tmp_path / "killed"
+    assert run_with_kills(lambda: start(killed, options, **changes), killed / "checkpoints", kills=8, seed=4) >= 4
     whole.join()
-    duration = time.monotonic() - began
-    assert whole.exitcode == 0
-    rng, kills = random.Random(4), 0
-    while kills < 8:
-        process = start(tmp_path / "killed", options, **changes)
-        process.join(rng.uniform(0.05, 0.5) * duration)
-        if process.exitcode is not None:
-            break
-        process.kill()  # SIGKILL
-        process.join()
-        kills += 1
-    assert kills >= 3, "the machine was too fast or the run too short for this test"
-    last = start(tmp_path / "killed", options, **changes)
-    last.join()
-    assert last.exitcode == 0
     assert equal(torch.load(tmp_path / "whole/weights.pt"), torch.load(tmp_path / "killed/weights.pt"))
     curves = [read_curves(tmp_path / name) for name in ("whole", "killed")]
     for line in (line for curve in curves for line in curve):

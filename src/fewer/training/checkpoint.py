@@ -135,4 +135,6 @@ def load_moments(optimizer: Optimizer, module: nn.Module, tensors: dict[str, Ten
 
 
 def frozen(module: nn.Module) -> set[str]:
-    return {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
+    """Names of weights that are not trained; a weight may have several."""
+    weights = module.named_parameters(remove_duplicate=False)
+    return {name for name, parameter in weights if not parameter.requires_grad}

@@ -136,7 +136,7 @@ class Trainer:
         self.optimizer = make_optimizer(self.config.optimizer, trained(module))
         self.forward = _Forward(self.task, module, anchored=self.world.size > 1)
         if self.world.size > 1:
-            self.forward = DistributedDataParallel(self.forward, broadcast_buffers=False)
+            self.forward = DistributedDataParallel(self.forward)
 
     def _grow_if_due(self) -> None:
         stage = self.task.stage(self.progress.sub_epoch)

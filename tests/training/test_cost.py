@@ -1,0 +1,108 @@
+"""The dry run: parameter counts, phases, steps and operations against numbers worked out by hand."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fewer.models.aed import AED
+from fewer.training.configs import AedTrainConfig, parse_train_config
+from fewer.training.cost import Amount, dry_run, forward_flops, matmul_speed, parameter_counts, phases
+from tests.training.tones import aed_values, lm_values, write_tones
+
+PAPER = {
+    "tokenizer": "nowhere.json",
+    "model": {"kind": "aed", "vocab_size": 10025},
+    "data": {
+        "train": "nowhere.jsonl",
+        "dev": "nowhere.jsonl",
+        "batches": {"max_size": 10000, "max_size_from": {1: 20000, 26: 10000}, "accumulate": 2, "sub_epochs": 20},
+    },
+    "growing": {"starts": [26, 31, 36, 41]},
+    "smoothing_from": 46,
+    "sub_epochs": 300,
+    "schedule": {"peak": 8e-4, "warm_up_from": 3e-4, "warm_up": 10, "newbob": {}},
+    "expected": {"utterances": 280_000, "hours": 960, "labels": 13_000_000},
+}
+
+
+def test_the_librispeech_schedule() -> None:
+    table = phases(parse_train_config(PAPER, "x"))
+    spans = [(phase.first, phase.last, phase.max_size, phase.smoothing) for phase in table]
+    assert spans == [
+        (1, 25, 20000, 0.0),
+        (26, 30, 10000, 0.0),
+        (31, 35, 10000, 0.0),
+        (36, 40, 10000, 0.0),
+        (41, 45, 10000, 0.0),
+        (46, 300, 10000, 0.1),
+    ]
+    encoders = [phase.model.encoder for phase in table]  # type: ignore[union-attr]
+    assert [(e.layers, e.size) for e in encoders] == [(2, 512), (3, 640), (4, 768), (5, 896), (6, 1024), (6, 1024)]
+    frames = 960 * 360_000 / 20
+    assert [phase.amount.steps for phase in table if phase.amount] == [432, *[864] * 5]
+    assert frames / 20_000 / 2 == 432
+
+
+def test_parameter_counts_add_up_to_the_model() -> None:
+    config = parse_train_config(PAPER, "x").model
+    counts = parameter_counts(config)
+    with torch.device("meta"):
+        model = AED(config)  # type: ignore[arg-type]
+    assert sum(counts.values()) == sum(parameter.numel() for parameter in model.parameters())
+    assert counts["encoder.layers.1"] == 2 * 4 * 1024 * (2048 + 1024 + 1)
+    assert counts["decoder.state.lstm"] == 4 * 1000 * (621 + 2048 + 1000 + 1)
+    assert counts["ctc"] == 10026 * 2049
+
+
+def test_operations_of_a_small_recogniser_by_hand() -> None:
+    config = AedTrainConfig.model_validate(
+        aed_values(Path("nowhere")) | {"model": aed_values(Path("x"))["model"] | {"vocab_size": 6}}
+    ).model
+    amount = Amount(sequences=2, labels=10, frames=120, steps=1)
+    conv = 120 * (12 * 9 * 1 * 2 + 6 * 9 * 2 * 2)
+    layers = 120 * 2 * 32 * (6 + 8) + 40 * 2 * 32 * (16 + 8) + 20 * 2 * 32 * (16 + 8)
+    on_encoder = 20 * (16 * 8 + 16 + 16 * 7)
+    on_labels = 10 * (8 * 8 + 32 * (4 + 16) + 32 * 8 + 8 * (8 + 4 + 16) + 4 * 6)
+    attention = 10 * 10 * (2 * 8 + 16)
+    assert forward_flops(config, amount) == 2 * (conv + layers + on_encoder + on_labels + attention)
+
+
+def test_steps_come_from_the_data_when_it_is_here(tmp_path: Path) -> None:
+    write_tones(tmp_path)
+    config = parse_train_config(aed_values(tmp_path), "x")
+    first = phases(config)[0]
+    assert first.amount is not None
+    from fewer.data.tokenizers import load_tokenizer
+    from fewer.training.run import make_task
+    from fewer.training.world import alone
+
+    (tmp_path / "run").mkdir()
+    task, _ = make_task(config, tmp_path / "run", load_tokenizer(config.tokenizer), alone())
+    plan = task.train.plan(1)
+    labels = sum(int(task.train.load(items, 1).label_lengths.sum()) for group in plan for items in group)
+    assert (first.amount.steps, first.amount.sequences) == (len(plan), len(plan.items))
+    assert first.amount.labels == pytest.approx(labels)
+    text = dry_run(config)
+    assert "curriculum: sub-epochs 1–1 only subsets 'clean'" in text
+    assert "2 × 4, pools 6" in text
+    assert "GFLOP/s measured here" in text
+
+
+def test_a_dry_run_of_language_models(tmp_path: Path) -> None:
+    write_tones(tmp_path)
+    values = lm_values(tmp_path, {"kind": "lstm_lm", "embedding": 4, "size": 8, "layers": 2})
+    (phase,) = phases(parse_train_config(values, "x"))
+    assert phase.amount is not None
+    lines = (tmp_path / "train.txt").read_text().splitlines()
+    assert phase.amount.labels == pytest.approx(sum(len(line) + 1 for line in lines) / 2)
+    values["data"]["train"] = ["nowhere.txt"]
+    assert "cost unknown" in dry_run(parse_train_config(values, "x"))
+    values["expected"] = {"sentences": 1000, "labels": 20_000}
+    text = dry_run(parse_train_config(values, "x"))
+    assert "2 × 8" in text
+    assert f"{3 * 250:,} steps" in text
+
+
+def test_the_speed_of_matrix_products_is_measured() -> None:
+    assert matmul_speed(torch.device("cpu"), seconds=0.01) > 1e8

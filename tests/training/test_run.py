@@ -1,0 +1,289 @@
+"""Whole training runs on a corpus of tones, from a configuration to a model folder."""
+
+import json
+import multiprocessing
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fewer.errors import FewerError
+from fewer.models.aed import AED
+from fewer.training.aed_task import AedTask
+from fewer.training.configs import AedTrainConfig, parse_train_config
+from fewer.training.model_folder import load_model
+from fewer.training.records import read_curves
+from fewer.training.run import make_task, train_model
+from fewer.training.task import Moment
+from fewer.training.world import alone
+from tests.training.killing import run_with_kills
+from tests.training.tones import aed_values, lm_values, write_tones
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["fewer.training.run", "tests.training.tones", "torch._dynamo"])
+LMS = {
+    "lstm_lm": {"kind": "lstm_lm", "embedding": 4, "size": 8},
+    "transformer_lm": {
+        "kind": "transformer_lm",
+        "layers": 2,
+        "size": 8,
+        "feed_forward": 16,
+        "heads": 2,
+        "embedding": 4,
+    },
+    "decoder_like_lm": {"kind": "decoder_like_lm", "size": 8, "embedding": 4, "readout": 8},
+}
+
+
+@pytest.fixture(scope="module")
+def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tones")
+    write_tones(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lm_folder(tones: Path) -> Path:
+    folder = tones / "lm"
+    train_model(parse_train_config(lm_values(tones, LMS["lstm_lm"]), "lm.yaml"), folder)
+    return folder
+
+
+def train(values: dict[str, Any], folder: Path) -> None:
+    """In this process or in one of its own."""
+    torch.set_num_threads(1)
+    train_model(parse_train_config(values, "test.yaml"), folder)
+
+
+def finished(folder: Path) -> list[dict[str, Any]]:
+    return [line for line in read_curves(folder) if line["kind"] == "sub_epoch"]
+
+
+def test_a_recogniser_passes_through_all_of_its_schedule(tones: Path, tmp_path: Path) -> None:
+    train(aed_values(tones), tmp_path / "run")
+    loaded = load_model(tmp_path / "run")
+    assert loaded.aed.config.encoder.layers == 3
+    assert loaded.features is not None
+    assert loaded.features.dim == 12
+    assert not any(parameter.requires_grad for parameter in loaded.aed.parameters())
+    lines = finished(tmp_path / "run")
+    assert [line["stage"] for line in lines] == [0, 0, 1, 1, 1]
+    assert [line["rate"] for line in lines] == pytest.approx([0.003, 0.01, 0.009, 0.0081, 0.00729])
+    smoothed = [line["train_loss"] - line["train_ce"] - line["train_ctc"] for line in lines]
+    assert smoothed == pytest.approx([0, 0, 0, *smoothed[3:]], abs=1e-5)
+    assert min(abs(value) for value in smoothed[3:]) > 1e-3
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {
+        "config.yaml",
+        "run.json",
+        "train.log",
+        "curves.jsonl",
+        "checkpoints",
+        "model.safetensors",
+        "tokenizer.json",
+        "statistics.safetensors",
+    }
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["seed"] == 1
+    assert run["starts"][0]["versions"]["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize("state", ["zoneout_lstm", "feed_forward"])
+def test_the_other_decoders_train_too(tones: Path, tmp_path: Path, state: str) -> None:
+    values = aed_values(tones)
+    values["model"]["decoder"] |= {"state": state}
+    train(values, tmp_path / "run")
+    assert load_model(tmp_path / "run").aed.config.decoder.state == state
+
+
+@pytest.mark.parametrize("kind", LMS)
+def test_language_models_learn_from_text(tones: Path, tmp_path: Path, kind: str) -> None:
+    values = lm_values(tones, LMS[kind]) | {"sub_epochs": 6}
+    if kind == "transformer_lm":
+        newbob = {"decay": 0.8, "measure": "perplexity", "window": 1, "hold": 1, "relative_to_rate": False}
+        values |= {"optimizer": {"kind": "sgd", "clip": 1.0}, "reduction": "sum"}
+        values |= {"schedule": {"peak": 0.2, "newbob": newbob}}
+    train(values, tmp_path / "run")
+    lines = finished(tmp_path / "run")
+    assert lines[-1]["dev_ce"] < lines[0]["dev_ce"]
+    model = load_model(tmp_path / "run").lm
+    log_probs = model.log_probs(torch.tensor([[2, 3, 0]]))
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(1, 3))
+
+
+def test_a_recogniser_killed_at_random_moments_ends_in_the_same_weights(tones: Path, tmp_path: Path) -> None:
+    values = aed_values(tones) | {"checkpoint_minutes": 0, "sub_epochs": 6}
+
+    def start(name: str = "killed") -> Any:
+        process = PROCESSES.Process(target=train, args=(values, tmp_path / name))
+        process.start()
+        return process
+
+    whole = start("whole")
+    assert run_with_kills(start, tmp_path / "killed" / "checkpoints", kills=4, seed=2) >= 2
+    whole.join()
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
+    assert files[0] == files[1]
+
+
+def test_two_processes_train_the_same_recogniser_as_one(tones: Path, tmp_path: Path) -> None:
+    """Uneven shares: batches of odd sizes, and steps of one batch and of two."""
+    values = aed_values(tones)
+    values["model"]["encoder"]["dropout"] = values["model"]["decoder"]["dropout"] = 0.0
+    values["optimizer"] = {"kind": "sgd"}
+    values["schedule"] = {"peak": 0.5}
+    train(values, tmp_path / "one")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    group = [PROCESSES.Process(target=_rank, args=(values, tmp_path / "two", rank, port)) for rank in range(2)]
+    for process in group:
+        process.start()
+    for process in group:
+        process.join()
+    assert [process.exitcode for process in group] == [0, 0]
+    one, two = (load_model(tmp_path / name).aed.state_dict() for name in ("one", "two"))
+    for name, weight in one.items():
+        torch.testing.assert_close(two[name], weight, rtol=1e-4, atol=1e-5)
+    assert finished(tmp_path / "one")[-1]["dev_ce"] < finished(tmp_path / "one")[0]["dev_ce"] - 0.01
+    for first, second in zip(finished(tmp_path / "one"), finished(tmp_path / "two"), strict=True):
+        assert first["dev_ce"] == pytest.approx(second["dev_ce"], rel=1e-5)
+
+
+def _rank(values: dict[str, Any], folder: Path, rank: int, port: str) -> None:
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    train(values, folder)
+
+
+def test_training_with_an_external_lm(tones: Path, lm_folder: Path, tmp_path: Path) -> None:
+    values = aed_values(tones) | {"external_lm": {"model": str(lm_folder), "scale": 0.7}, "ctc_scale": 0.5, "l2": 0.0}
+    config = parse_train_config(values, "x")
+    assert isinstance(config, AedTrainConfig)
+    train(values, tmp_path / "run")
+    loaded, lm = load_model(tmp_path / "run"), load_model(lm_folder).lm
+    task, _ = make_task(config, tmp_path / "run", loaded.tokenizer, alone())
+    assert isinstance(task, AedTask)
+    (items, *_) = task.dev.plan(1)[0]
+    batch = task.dev.load(items, 1)
+    losses = task.losses(loaded.aed, batch, Moment(5, 0, training=False))
+    encoded = loaded.aed.encode(batch.features, batch.feature_lengths)
+    joint = loaded.aed.teacher_forced(encoded, batch.labels).logits.log_softmax(-1) + 0.7 * lm.log_probs(batch.labels)
+    expected = 0.0
+    for b, length in enumerate(batch.label_lengths.tolist()):
+        for n in range(length):
+            scores = joint[b, n]
+            expected -= (scores[batch.labels[b, n]] - scores.logsumexp(0)).item()
+    assert losses.parts["ce"].item() == pytest.approx(expected, rel=1e-5)
+    assert losses.total.item() == pytest.approx(expected + 0.5 * losses.parts["ctc"].item(), rel=1e-5)
+    assert task.penalty(loaded.aed) is None
+    assert not any("lm" in name for name in loaded.aed.state_dict())
+
+
+def test_an_external_lm_with_another_tokenizer_is_refused(tones: Path, lm_folder: Path, tmp_path: Path) -> None:
+    from fewer.data.tokenizers import train_characters
+
+    other = tmp_path / "tokenizer.json"
+    train_characters(["dcbaa"]).save(other)
+    train_characters(["abbcccdddd"]).save(other)
+    values = aed_values(tones) | {"external_lm": {"model": str(lm_folder), "scale": 1.0}, "tokenizer": str(other)}
+    with pytest.raises(FewerError, match=r"external_lm.model: .* another tokenizer"):
+        train(values, tmp_path / "run")
+
+
+def test_l2_is_on_the_parts_that_decay() -> None:
+    class NoData:
+        pass
+
+    config = AedTrainConfig.model_validate(aed_values(Path("nowhere")) | {"model": small_model(), "l2": 0.5})
+    model = AED(config.model)
+    task = AedTask(config, NoData(), NoData())  # type: ignore[arg-type]
+    penalty = task.penalty(model)
+    assert penalty is not None
+    penalty.backward()
+    decayed = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
+    parts = ("encoder.", "attention.key.", "decoder.state.", "decoder.output.")
+    assert decayed == {name for name, _ in model.named_parameters() if name.startswith(parts)}
+    torch.testing.assert_close(model.decoder.output.weight.grad, model.decoder.output.weight.detach())
+
+
+def small_model() -> dict[str, Any]:
+    return aed_values(Path("nowhere"))["model"] | {"vocab_size": 6}
+
+
+def test_training_can_start_from_a_trained_model(tones: Path, tmp_path: Path) -> None:
+    values = {key: value for key, value in aed_values(tones).items() if key != "growing"}
+    train(values, tmp_path / "first")
+    train(values | {"initial": str(tmp_path / "first"), "sub_epochs": 1}, tmp_path / "second")
+    first, second = finished(tmp_path / "first"), finished(tmp_path / "second")
+    assert second[0]["train_ctc"] < first[0]["train_ctc"]
+    wider = json.loads(json.dumps(values))
+    wider["model"]["energy"] = 9
+    with pytest.raises(FewerError, match=r"first/model.safetensors: 'attention.* another model's file"):
+        train(wider | {"initial": str(tmp_path / "first")}, tmp_path / "third")
+
+
+def test_a_changed_configuration_is_noticed_and_named(tones: Path, tmp_path: Path) -> None:
+    values = lm_values(tones, LMS["lstm_lm"])
+    train(values, tmp_path / "run")
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    with pytest.raises(FewerError, match=r"another configuration(.|\n)*model.size: 8 there, 9 now"):
+        train(lm_values(tones, LMS["lstm_lm"] | {"size": 9}), tmp_path / "run")
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    train(values | {"sub_epochs": 4}, tmp_path / "run")  # longer is no other configuration
+    assert len(finished(tmp_path / "run")) == 4
+    whole = tmp_path / "whole"
+    train(values | {"sub_epochs": 4}, whole)
+    assert (whole / "model.safetensors").read_bytes() == (tmp_path / "run" / "model.safetensors").read_bytes()
+
+
+def test_changed_data_is_noticed(tones: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("ab\nba\n")
+    values = lm_values(tones, LMS["lstm_lm"])
+    values["data"]["train"] = [str(text)]
+    values["data"]["batches"] = {"max_size": 40}
+    train(values, tmp_path / "run")
+    text.write_text("ab\nba\ncd\n")
+    with pytest.raises(FewerError, match="another configuration or other data"):
+        train(values, tmp_path / "run")
+
+
+def test_a_folder_of_something_else_is_left_alone(tones: Path, tmp_path: Path) -> None:
+    (tmp_path / "holiday.jpg").write_text("")
+    with pytest.raises(FewerError, match="is not empty and not a run"):
+        train(lm_values(tones, LMS["lstm_lm"]), tmp_path)
+
+
+def test_a_tokenizer_of_another_size_is_refused(tones: Path, tmp_path: Path) -> None:
+    with pytest.raises(FewerError, match=r"model.vocab_size is 7, but .*tokenizer.json has 6 labels"):
+        train(lm_values(tones, LMS["lstm_lm"] | {"vocab_size": 7}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_not_a_finished_model_folder_is_named(tones: Path, tmp_path: Path) -> None:
+    with pytest.raises(FewerError, match="is not a model folder"):
+        load_model(tmp_path)
+    values = lm_values(tones, LMS["lstm_lm"])
+    train(values, tmp_path / "run")
+    weights = tmp_path / "run" / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-3])
+    with pytest.raises(FewerError, match=r"model.safetensors is damaged or cut short"):
+        load_model(tmp_path / "run")
+    weights.unlink()
+    with pytest.raises(FewerError, match="not finished"):
+        load_model(tmp_path / "run")
+    train(values, tmp_path / "run")
+    assert weights.read_bytes() == whole
+    with pytest.raises(FewerError, match="this is a lstm_lm, but a recogniser"):
+        _ = load_model(tmp_path / "run").aed
+
+
+def test_an_unreadable_utterance_stops_training_by_name(tones: Path, tmp_path: Path) -> None:
+    write_tones(tmp_path / "tones", train=4, dev=2)
+    (tmp_path / "tones" / "audio" / "train-2.wav").write_bytes(b"no audio")
+    with pytest.raises(FewerError, match=r"train-2"):
+        train(aed_values(tmp_path / "tones"), tmp_path / "run")
