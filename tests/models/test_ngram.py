@@ -1,5 +1,7 @@
 """The n-gram model against the recursive definition of back-off."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fewer.models import ngram as ngram_module
 from fewer.models.lm import LmScorer
 from fewer.models.ngram import DuplicateNGram, MissingHistory, NGram
 
@@ -60,11 +63,15 @@ models = st.tuples(st.integers(0, 10_000), st.integers(1, 4), st.integers(2, 5))
 
 
 @settings(max_examples=60, deadline=None)
-@given(models, st.data())
-def test_all_ways_to_score_equal_the_recursive_definition(shape: tuple[int, int, int], data: st.DataObject) -> None:
+@given(models, st.sampled_from([0, 3, 64]), st.data())
+def test_all_ways_to_score_equal_the_recursive_definition(
+    shape: tuple[int, int, int], table_rows: int, data: st.DataObject
+) -> None:
     orders = random_ngrams(*shape)
     vocab_size = shape[2]
-    model, slow = NGram.from_ngrams(orders, END), Recursive(orders)
+    with mock.patch.object(ngram_module, "TABLE_ROWS", table_rows):
+        model, slow = NGram.from_ngrams(orders, END), Recursive(orders)
+    assert len(model.table) <= 1 + table_rows
     label = st.integers(0, vocab_size - 1)
     sentences = data.draw(st.lists(st.lists(label, min_size=6, max_size=6), min_size=1, max_size=4))
     labels = torch.tensor(sentences)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from fewer.models.lm import shifted
 
 ROOT = 0  # the node of the empty history
+TABLE_ROWS = 64  # histories with the most successors whose distributions are kept ready
 
 
 class Level(NamedTuple):
@@ -42,6 +43,8 @@ class NGram(nn.Module):
     begins: Tensor  # (histories + 1,) int32, first child; the nodes of full length are no histories
     suffixes: Tensor  # (histories,) int32, the next shorter useful history
     keys: Tensor  # (nodes − 1,) int64, parent · V + label of nodes 1, 2, …: sorted, so a child is found by bisection
+    table: Tensor  # (1 + table rows, V) log P(v | h) of the root and of the histories with the most successors
+    table_rows: Tensor  # (histories,) row in the table, 0 for all others
 
     def __init__(
         self,
@@ -70,6 +73,11 @@ class NGram(nn.Module):
         parents = torch.repeat_interleave(begins.long().diff())
         self.register_buffer("keys", parents * self.vocab_size + labels[1:], persistent=False)
         self.first_state = int(targets[1 + end])
+        self.register_buffer("table", node_log_probs[None, 1 : 1 + self.vocab_size], persistent=False)
+        self.register_buffer("table_rows", torch.zeros(len(backoffs), dtype=torch.long), persistent=False)
+        largest = 1 + begins.diff()[1:].argsort(descending=True)[:TABLE_ROWS]
+        self.table = torch.cat([self.table, self.distribution(largest)])
+        self.table_rows[largest] = torch.arange(1, len(self.table))
 
     @classmethod
     def from_levels(cls, levels: Sequence[Level], end: int = 0) -> "NGram":
@@ -167,15 +175,20 @@ class NGram(nn.Module):
     def distribution(self, state: Tensor) -> Tensor:
         """log P(v | history) of every label. (rows,) -> (rows, V)
 
-        Writes the unigrams, then over them the explicit successors of ever longer histories.
+        Takes the longest history's row that the table has, then writes over it the explicit successors of ever longer
+        histories.
         """
         chain, weights = self._chain(state)
-        log_probs = self.node_log_probs[1 : 1 + self.vocab_size] + weights[:, -1:]
+        rows_in_table = self.table_rows[chain]
+        depths = (rows_in_table > 0).int().argmax(dim=1)
+        depths = torch.where(rows_in_table.any(dim=1), depths, self.order - 1)[:, None]
+        log_probs = self.table.index_select(0, rows_in_table.gather(1, depths).squeeze(1))
+        log_probs.add_(weights.gather(1, depths))
         flat = log_probs.view(-1)
         for depth in range(self.order - 2, -1, -1):
             nodes = chain[:, depth]
             begins = self.begins[nodes].long()
-            counts = (self.begins[nodes + 1] - begins) * (nodes != ROOT)
+            counts = (self.begins[nodes + 1] - begins) * (depth < depths.squeeze(1)) * (nodes != ROOT)
             rows, at = spread(begins, counts)  # (successors of all rows,)
             places = (rows * self.vocab_size).add_(self.labels.index_select(0, at))
             values = self.node_log_probs.index_select(0, at).add_(weights[:, depth].index_select(0, rows))
