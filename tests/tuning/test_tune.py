@@ -171,4 +171,4 @@ def test_utterances_that_never_end_are_counted() -> None:
             for nbest in flat_decode(scales)
         ]
 
-    assert [trial.unended for trial in tune(endless, ("aed", "lm"), options()).trials][0] == 4
+    assert tune(endless, ("aed", "lm"), options()).trials[0].unended == 4

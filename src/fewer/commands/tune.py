@@ -1,0 +1,174 @@
+"""fewer tune: scales and length parameter from a dev set."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from fewer.errors import FewerError
+
+if TYPE_CHECKING:
+    from fewer.recipes.decode import EncodedBatch
+    from fewer.recipes.system import System
+    from fewer.search.beam import SearchOptions
+    from fewer.tuning.methods import Method
+    from fewer.tuning.tune import TuneResult
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
+    manifest: Annotated[Path, typer.Argument(help="The dev set, as `fewer prepare` writes it.")],
+    out: Annotated[Path, typer.Argument(help="Folder for results, WER surfaces, pools and decodes of each method.")],
+    lm: Annotated[
+        str | None, typer.Option(help="Language model: a folder of `fewer train`, or an n-gram file.")
+    ] = None,
+    ilm: Annotated[
+        list[Path] | None, typer.Option(help="Internal LM: a folder of `fewer ilm`; repeat to tune several methods.")
+    ] = None,
+    sf: Annotated[bool, typer.Option(help="Also tune without an internal LM (shallow fusion).")] = True,
+    ctc: Annotated[bool, typer.Option("--ctc", help="Also tune the weight of the CTC prefix score.")] = False,
+    length: Annotated[
+        Literal["exponent", "reward", "fixed"],
+        typer.Option(help="The length parameter that every method tunes; fixed: score per label, none tuned."),
+    ] = "exponent",
+    fix: Annotated[list[str] | None, typer.Option(help="Keep a parameter: lm=0.4. Repeat.")] = None,
+    tie: Annotated[list[str] | None, typer.Option(help="Tie a scale to another: ilm=0.8*lm. Repeat.")] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option("--range", help="Lowest and highest value: ilm=0:0.6. Repeat.")
+    ] = None,
+    budget: Annotated[int, typer.Option(min=1, help="Decodes of each method, at the most.")] = 6,
+    no_harm: Annotated[
+        bool, typer.Option("--no-harm", help="Keep scales of 0 unless the dev set improves significantly.")
+    ] = False,
+    beam: Annotated[int, typer.Option(help="Hypotheses kept for each utterance.")] = 12,
+    max_length: Annotated[int | None, typer.Option(help="Labels at the most; encoder frames if not given.")] = None,
+    end_by: Annotated[
+        list[str] | None, typer.Option(help="Terms that score the end label (aed, lm, ilm, ctc); repeat; all if none.")
+    ] = None,
+    normalise: Annotated[
+        str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON or glm:FILE.")
+    ] = "none",
+    rules: Annotated[
+        Literal["plain", "sclite", "hubscr"] | None,
+        typer.Option(help="How errors are counted, as in `fewer score`. Default: hubscr with a glm, else plain."),
+    ] = None,
+) -> None:
+    """Find λ1, λ2 and the length parameter with the fewest word errors, in a handful of decodes.
+
+    Every method has its own pool and the same budget. OUT/<method>/tune.json holds the scales, surface.npz the WER of
+    every point of the grid. Started again, the same command goes on with the decodes that are there.
+    """
+    from fewer.config import parse_config
+    from fewer.data.manifest import Manifest
+    from fewer.evaluation.normalise import load_normaliser
+    from fewer.recipes.decode import encode_set
+    from fewer.recipes.system import System, load_recogniser, load_system
+    from fewer.search.beam import SearchOptions
+    from fewer.training.world import joined
+    from fewer.tuning.methods import tune_all
+    from fewer.tuning.pool import Metric
+    from fewer.tuning.tune import TuneOptions
+
+    space = {"length": length, **constraints(fix or [], tie or [], limit or [])}
+    options = parse_config(TuneOptions, {"space": space, "budget": budget, "no_harm": no_harm}, "fewer tune")
+    normaliser = load_normaliser(normalise)
+    metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
+    with joined("cpu") as world:
+        if world.size > 1:
+            raise FewerError("fewer tune runs in one process; start it without torchrun")
+    search = SearchOptions(beam, max_length=max_length)
+    recogniser = load_recogniser(model)
+    batches = list(encode_set(System(recogniser), Manifest(manifest)))
+    methods = []
+    for folder in ([None] if sf or not ilm else []) + list(ilm or []):
+        name = folder.name if folder is not None else "sf" if lm else "none"
+        system = load_system(recogniser, lm, folder, ctc, end_by)
+        identity = _identity(system, [lm, folder], search, manifest)
+        methods.append(_method(name, system, batches, search, identity))
+    results = tune_all(methods, options, metric, out, manifest.stem)
+    for name, result in results.items():
+        print(_line(name, result))
+
+
+def constraints(fix: list[str], tie: list[str], limit: list[str]) -> dict[str, Any]:
+    """What the options of the command line say: lm=0.4, ilm=0.8*lm, ilm=0:0.6."""
+    values: dict[str, Any] = {"fixed": {}, "tied": {}, "ranges": {}}
+    for text in fix:
+        name, value = _parts(text, "--fix", "lm=0.4")
+        values["fixed"][name] = _number(value, f"--fix {text}", "lm=0.4")
+    for text in tie:
+        name, value = _parts(text, "--tie", "ilm=0.8*lm")
+        ratio, _, other = value.rpartition("*")
+        values["tied"][name] = (_number(ratio or "1", f"--tie {text}", "ilm=0.8*lm"), other.strip())
+    for text in limit:
+        name, value = _parts(text, "--range", "ilm=0:0.6")
+        ends = value.split(":")
+        if len(ends) != 2:
+            raise FewerError(f"--range {text}: write it as ilm=0:0.6")
+        values["ranges"][name] = tuple(_number(end, f"--range {text}", "ilm=0:0.6") for end in ends)
+    return values
+
+
+def _parts(text: str, option: str, example: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        raise FewerError(f"{option} {text}: write it as {example}")
+    return name.strip(), value.strip()
+
+
+def _number(text: str, where: str, example: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise FewerError(f"{where}: '{text}' is not a number; write it as {example}") from None
+
+
+def _method(
+    name: str, system: "System", batches: "list[EncodedBatch]", search: "SearchOptions", identity: str
+) -> "Method":
+    """A system that can be decoded at any scales, and score what another one's search has found."""
+    from dataclasses import replace
+
+    from fewer.recipes.decode import search_set
+    from fewer.search.nbest import NBest
+    from fewer.tuning.forced import add_terms
+    from fewer.tuning.methods import Method
+    from fewer.tuning.space import Scales
+
+    scorers = system.scorers()
+
+    def decode(scales: Scales) -> list[NBest]:
+        found = dict(search_set(system, batches, scales.terms, replace(search, length=scales.length), scorers))
+        return [found[index] for index in sorted(found)]
+
+    def rescore(lists: list[NBest]) -> list[NBest]:
+        scored = lists[0].hypotheses[0].scores
+        needed = [scorer for scorer in scorers if scorer is scorers[0] or not scored.keys() >= set(scorer.terms)]
+        encoded = [([utterance.id for utterance in batch.utterances], batch.encoded) for batch in batches]
+        return add_terms(system.fusion({}, needed), encoded, lists)
+
+    return Method(name, system.fusion({}, scorers).terms, decode, rescore, identity=identity)
+
+
+def _identity(system: "System", sources: "list[str | Path | None]", search: "SearchOptions", manifest: Path) -> str:
+    """Names all that a decode depends on but the scales."""
+    from fewer.files import fingerprint
+
+    parts: list[str | Path] = [system.recogniser.fingerprint, repr(search), repr(system.ctc)]
+    parts += [repr(system.end_scored_by), manifest]
+    for source in sources:
+        path = None if source is None else Path(source)
+        weights = [] if path is None else sorted([*path.glob("*.safetensors"), *path.glob("lm/*.safetensors")])
+        parts += ["none"] if path is None else weights or [path if path.is_file() else str(path)]
+    return fingerprint(*parts)
+
+
+def _line(name: str, result: "TuneResult") -> str:
+    low, high = result.chosen.result.interval
+    where = ", ".join(f"{key} {value:g}" for key, value in result.parameters.items() if key != "aed")
+    notes = "" if result.converged else "; not converged: give it a larger --budget"
+    notes += "; no significant gain, baseline kept" if result.kept_baseline else ""
+    return (
+        f"{name}: {where}: WER {result.wer:.2f} % ({low:.2f} to {high:.2f}; without: {result.baseline.wer:.2f})"
+        f" after {len(result.trials)} decodes{notes}"
+    )
