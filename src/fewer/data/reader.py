@@ -7,6 +7,7 @@ reader.read(cut, speed=0.9)  # (T, F)
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from fewer.data.audio import load_audio, where
 from fewer.data.cache import Cuts, FeatureCache, process_rank
 from fewer.data.features import FeatureExtractor, FeaturesConfig, feature_extractor
+from fewer.data.reading import one_thread
 from fewer.data.statistics import Normaliser, Statistics
 from fewer.errors import FewerError
 from fewer.progress import progress
@@ -37,7 +39,8 @@ class RawFeatures:
             return RawFeatures(config)
         raw = RawFeatures(config, device="cuda" if config.kind == "pretrained" and torch.cuda.is_available() else "cpu")
         cache = FeatureCache.open(config, Path(manifest), len(cuts), lambda: (raw.dim, raw.frame_shift))
-        cache.build(cuts, speeds, raw.compute)
+        with nullcontext() if config.kind == "pretrained" else one_thread():
+            cache.build(cuts, speeds, raw.compute)
         return RawFeatures(config, cache)
 
     @cached_property
@@ -97,6 +100,7 @@ def measure_statistics(raw: RawFeatures, cuts: Cuts) -> Statistics:
     rank, processes = process_rank()
     rows = range(rank, len(cuts), processes)
     total = Statistics.empty(raw.dim)
-    for row in progress(rows, "feature statistics"):
-        total += Statistics.of(raw.read(cuts[row]))
+    with nullcontext() if raw.config.kind == "pretrained" else one_thread():
+        for row in progress(rows, "feature statistics"):
+            total += Statistics.of(raw.read(cuts[row]))
     return total.gathered()

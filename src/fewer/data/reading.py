@@ -55,7 +55,7 @@ def read_ahead(load: Callable[[Job], Result], jobs: Sequence[Job], workers: int 
     """load(job) of each job in turn. An error is raised where its result would come, without a worker's traceback."""
     if workers == 0:
         for number in range(len(jobs)):
-            with _one_thread():
+            with one_thread():
                 result = load(jobs[number])
             yield result
         return
@@ -99,8 +99,8 @@ def _as_it_is(result: Any) -> Any:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """As in worker processes, so that sums are formed in the same order."""
+def one_thread() -> Iterator[None]:
+    """As in worker processes, so that sums are formed in the same order. Small products gain nothing from more."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
