@@ -152,6 +152,13 @@ def test_labels_of_another_tokenizer_are_named(tmp_path: Path) -> None:
         read_arpa(write(tmp_path / "y.arpa", without_unknown), ["</s>", "a", "b", "c"])
 
 
+def test_a_binary_file_of_kenlm_is_named_so(tmp_path: Path) -> None:
+    path = tmp_path / "lm.bin"
+    path.write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0" + bytes(range(256)))
+    with pytest.raises(FewerError, match="a binary file of KenLM"):
+        read_arpa(path)
+
+
 def test_words_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.arpa"
     path.write_bytes(GOOD.replace("-0.7 b", "-0.7 \udcff").encode(errors="surrogateescape"))

@@ -11,7 +11,8 @@ from fewer.data.subword_nmt import SubwordNmtTokenizer
 from fewer.data.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer, train_sentencepiece
 from fewer.errors import FewerError
 from fewer.models.word_ngram import Piece, WordNGramConfig
-from fewer.training.word_ngram import WordStyle, label_pieces, load_word_ngram
+from fewer.training.ngram_files import load_ngram
+from fewer.training.word_ngram import WordStyle, label_pieces, load_word_ngram, read_word_lm, save_word_lm
 
 ARPA = r"""\data\
 ngram 1=6
@@ -125,6 +126,15 @@ def test_an_lm_without_unk_needs_a_score_for_unknown_words(arpa: Path) -> None:
     with pytest.raises(FewerError, match=r"words\.arpa has no <unk>"):
         load_word_ngram(arpa, GPT2Like())
     assert load_word_ngram(arpa, GPT2Like(), WordNGramConfig(unknown=-8)).vocab_size == 14
+
+
+def test_the_compact_form_scores_alike(arpa: Path, tmp_path: Path) -> None:
+    save_word_lm(tmp_path / "words.safetensors", read_word_lm(arpa))
+    assert total(tmp_path / "words.safetensors", GPT2Like(), [2, 1, 3, 6]) == pytest.approx(TOTAL, abs=1e-5)
+    with pytest.raises(FewerError, match=r"is of format fewer-word-ngram/1, but fewer-ngram/1 is needed"):
+        load_ngram(tmp_path / "words.safetensors", GPT2Like.labels)
+    with pytest.raises(FewerError, match=r"must end in \.safetensors"):
+        save_word_lm(tmp_path / "words.arpa", read_word_lm(arpa))
 
 
 def test_an_lm_without_words_is_refused(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from fewer.errors import FewerError
 from fewer.files import atomic_write
 
 START, END, UNKNOWN = b"<s>", b"</s>", b"<unk>"
+KENLM_BINARY = b"mmap lm http://kheafield.com/code"  # how KenLM's own files begin
 ZERO = -99.0  # decimal logarithm of "never"
 BLOCK = 1 << 17  # lines handled at a time
 
@@ -154,6 +155,8 @@ class _Reader:
     def header(self) -> list[int]:
         """The number of n-grams of each length."""
         while (line := self.next_line()) != b"\\data\\":
+            if line.startswith(KENLM_BINARY):
+                self.fail("a binary file of KenLM; give the ARPA file that it was made from")
             if not line or self.number > 1000:
                 self.fail("no \\data\\ line; is this an ARPA file?")
         counts: list[int] = []

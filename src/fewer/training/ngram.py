@@ -45,12 +45,12 @@ def estimate(
     (such as the `labels` of a token store).
 
     prune: for each length, drop n-grams that occur at most so often; not for unigrams, not falling, and the last
-    value goes for all longer n-grams. Needs some 60 bytes for each label of the stream.
+    value goes for all longer n-grams. Needs up to 200 bytes of memory for each label of the stream.
     """
     thresholds = _thresholds(prune, order)
     labels = _checked(stream, vocab_size, end)
-    levels = count_ngrams(labels, order, vocab_size, end)
-    return NGram.from_levels(_kneser_ney(levels, thresholds, end, dtype), end)
+    levels = _kneser_ney(count_ngrams(labels, order, vocab_size, end), thresholds, end, dtype)
+    return NGram.from_levels(levels, end)
 
 
 def count_ngrams(stream: Tensor, order: int, vocab_size: int, end: int = 0) -> list[Counts]:

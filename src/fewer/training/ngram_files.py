@@ -35,11 +35,7 @@ def save_ngram(path: str | Path, model: NGram, labels: Sequence[str]) -> None:
     if str(path).endswith(ARPA_SUFFIXES):
         write_arpa(path, [model.ngrams(n) for n in range(1, model.order + 1)], labels, model.end)
     else:
-        metadata = {"format": FORMAT, "end": str(model.end), "labels": labels_fingerprint(labels)}
-        tensors = {name: t.float() if t.is_floating_point() else t for name, t in model.tensors().items()}
-        data = save(tensors, metadata)
-        with atomic_write(path, "wb") as stream:
-            stream.write(data)
+        write_binary(path, model, FORMAT, {"labels": labels_fingerprint(labels)})
 
 
 def load_ngram(path: str | Path, labels: Sequence[str], end: int = 0) -> NGram:
@@ -65,15 +61,29 @@ def labels_fingerprint(labels: Sequence[str]) -> str:
     return fingerprint(json.dumps(list(labels)))
 
 
-def _load_binary(path: str | Path, labels: Sequence[str], end: int) -> NGram:
+def write_binary(path: str | Path, model: NGram, format: str, metadata: dict[str, str]) -> None:
+    """Write a model in single precision, with a few strings about it."""
+    tensors = {name: t.float() if t.is_floating_point() else t for name, t in model.tensors().items()}
+    data = save(tensors, {"format": format, "end": str(model.end), **metadata})
+    with atomic_write(path, "wb") as stream:
+        stream.write(data)
+
+
+def read_binary(path: str | Path, format: str) -> tuple[NGram, dict[str, str]]:
+    """The model and its strings; an error if the file is of another kind."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT:
-                raise FewerError(f"{path} is not an n-gram model of fewer ({FORMAT}), but {metadata.get('format')}")
-            model = NGram(**{name: file.get_tensor(name) for name in file.keys()}, end=int(metadata["end"]))  # noqa: SIM118
+            if metadata.get("format") != format:
+                raise FewerError(f"{path} is of format {metadata.get('format')}, but {format} is needed here")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return NGram(**tensors, end=int(metadata["end"])), metadata
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise FewerError(f"cannot read {path} as an n-gram model: {error}") from error
+
+
+def _load_binary(path: str | Path, labels: Sequence[str], end: int) -> NGram:
+    model, metadata = read_binary(path, FORMAT)
     _check_size(path, len(labels), model.vocab_size)
     if metadata["labels"] != labels_fingerprint(labels) or model.end != end:
         raise FewerError(f"{path} was made with another tokenizer: its labels are not the model's own")
