@@ -11,7 +11,18 @@ import typer
 
 from fewer.errors import FewerError
 
-COMMANDS: list[str] = ["prepare", "tokenizer", "train", "ngram", "ilm", "decode", "tune", "rescore", "score", "perplexity"]
+COMMANDS: list[str] = [
+    "prepare",
+    "tokenizer",
+    "train",
+    "ngram",
+    "ilm",
+    "decode",
+    "tune",
+    "rescore",
+    "score",
+    "perplexity",
+]
 
 app = typer.Typer(
     add_completion=False,
