@@ -184,11 +184,15 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
-    """Read a tokenizer file. It holds data only, so that files of strangers are safe to load."""
+    """Read a tokenizer file, or that of a Whisper. They hold data only, so that files of strangers are safe to load."""
     from fewer.data.subword_nmt import SubwordNmtTokenizer
+    from fewer.data.whisper_tokens import WhisperTokenizer, is_hugging_face
 
     kinds: list[type[Tokenizer]] = [SentencePieceTokenizer, CharacterTokenizer, WordTokenizer, SubwordNmtTokenizer]
+    kinds.append(WhisperTokenizer)
     value = read_json(path)
+    if is_hugging_face(value):
+        return WhisperTokenizer.beside_model(Path(path))
     known = {kind.kind: kind for kind in kinds}
     if not isinstance(value, dict) or value.get("kind") not in known:
         raise FewerError(f"{path} is not a tokenizer of fewer: its `kind` must be one of {', '.join(known)}")
