@@ -1,0 +1,79 @@
+"""What Whisper hears: log-mel frames of an utterance, and transformers' encoder over 30 seconds of them."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fewer.data.audio import load_audio, where
+from fewer.errors import FewerError
+from fewer.models.encoded import Encoded
+
+SILENT = -1.5  # log-mel of digital silence, where nothing louder raises it
+RANGE = 2.0  # from the loudest log-mel of an utterance to its floor
+
+
+@dataclass(frozen=True)
+class WhisperEncoded(Encoded):
+    """`lengths` are those of the speech; the states behind it, of the padding to 30 s, are attended to as well."""
+
+    def select(self, utterances: Tensor) -> "WhisperEncoded":
+        return WhisperEncoded(self.states[utterances], self.lengths[utterances])
+
+
+class LogMel:
+    """Whisper's features of utterances, without the padding to 30 s; a `Features` of `fewer.data.batches`."""
+
+    def __init__(self, extractor: Any):
+        """extractor: a WhisperFeatureExtractor."""
+        self.extractor = extractor
+        self.sampling_rate: int = extractor.sampling_rate
+        self.dim: int = extractor.feature_size
+        self.hop: int = extractor.hop_length
+        self.frame_shift = self.hop / self.sampling_rate
+        self.max_samples: int = extractor.n_samples
+        self.max_frames: int = extractor.nb_max_frames
+
+    def read(self, cut: Any, speed: float = 1.0) -> Tensor:
+        """(T, F) float32"""
+        try:
+            return self(load_audio(cut, self.sampling_rate, speed))
+        except FewerError as error:
+            if cut.id in str(error):
+                raise
+            raise FewerError(f"{where(cut)}: {error}") from error
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        """All frames that touch the utterance: what the padded 30 s would give of them. (samples,) -> (T, F)"""
+        if samples.ndim != 1 or not len(samples):
+            raise FewerError(f"expected the samples of one channel, found an array of shape {tuple(samples.shape)}")
+        if len(samples) > self.max_samples:
+            raise FewerError(
+                f"the audio lasts {len(samples) / self.sampling_rate:.1f} s, but Whisper hears at most "
+                f"{self.max_samples / self.sampling_rate:.0f} s at once; cut it into shorter segments"
+            )
+        half = self.extractor.n_fft // 2
+        frames = min(math.ceil((len(samples) + half) / self.hop), self.max_frames)
+        padded = functional.pad(samples, (0, min(4 * half, self.max_samples - len(samples))))
+        mel = self.extractor(padded.numpy(), sampling_rate=self.sampling_rate, padding="longest", return_tensors="pt")
+        return mel["input_features"][0, :, :frames].T.contiguous()
+
+
+@torch.inference_mode()
+def encode(encoder: Any, features: Tensor, lengths: Tensor, frames: int) -> WhisperEncoded:
+    """Encoder states of utterances, each padded to `frames` with what silence looks like after it.
+
+    One utterance at a time, so that nothing depends on the batch; on a CPU it is no slower. (B, T, F), (B,)
+    """
+    device = next(encoder.parameters()).device
+    states = []
+    for mel, length in zip(features, lengths.tolist(), strict=True):
+        speech = mel[:length]  # (T, F)
+        floor = max(float(speech.max()) - RANGE, SILENT)
+        padded = functional.pad(speech.T[None], (0, frames - length), value=floor)  # (1, F, frames)
+        states.append(encoder(padded.to(device)).last_hidden_state)
+    speech_states = (lengths + 1) // 2  # the encoder halves the rate
+    return WhisperEncoded(torch.cat(states), speech_states.to(device))

@@ -1,0 +1,124 @@
+"""A Whisper model as a `Recogniser`, ready for fewer's beam search.
+
+whisper = load_whisper("openai/whisper-tiny.en")
+encoded = whisper.listen([samples])  # 16 kHz, one channel
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewer.adapters.whisper.contexts import Listening
+from fewer.adapters.whisper.decoder import WhisperDecoder
+from fewer.adapters.whisper.encoder import LogMel, WhisperEncoded, encode
+from fewer.adapters.whisper.internal_lm import WhisperLm
+from fewer.adapters.whisper.prompt import NO_BLANKS, prompt_labels, suppressed
+from fewer.adapters.whisper.scorer import WhisperScorer
+from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
+from fewer.data.manifest import Manifest
+from fewer.data.whisper_tokens import WhisperTokenizer
+from fewer.errors import FewerError
+from fewer.files import fingerprint
+from fewer.models.context import Context
+from fewer.models.encoded import Encoded
+
+CONFIG = "config.json"  # of transformers' model folders
+HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch may have
+
+
+class WhisperRecogniser:
+    """Encoder, decoder, tokenizer and features of a Whisper, for one language and task."""
+
+    end_scored_by: Sequence[str] | None = ("aed",)  # internal LMs hardly ever predict the end of an utterance
+
+    def __init__(self, model: Any, tokenizer: WhisperTokenizer, extractor: Any, language: str | None, task: str):
+        """model: a WhisperForConditionalGeneration. extractor: a WhisperFeatureExtractor."""
+        generation = model.generation_config
+        self.tokenizer, self.features = tokenizer, LogMel(extractor)
+        self.language, self.task = language, task
+        self.prompt = prompt_labels(generation, tokenizer, language, task)
+        self.suppress, self.suppress_first = suppressed(generation, tokenizer)
+        self.encoder = model.get_encoder().eval().requires_grad_(False)
+        self.decoder = WhisperDecoder.from_transformers(model)
+        self.attention = Listening(self.decoder)
+        self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
+
+    def batches(self, manifest: Manifest, config: UtteranceConfig) -> UtteranceBatches:
+        """Utterances as Whisper hears them. Each costs the same, so a batch holds so many rather than so much audio."""
+        heard = 2 * self.attention.size * self.encoder.config.max_source_positions * 4  # bytes of an utterance
+        most = max(1, min(config.max_sequences, HEARD // heard))
+        update = {"max_size": max(config.max_size, self.features.max_frames), "max_sequences": most}
+        return UtteranceBatches(manifest, self.features, self.tokenizer, config.model_copy(update=update))
+
+    def encode(self, batch: Batch) -> WhisperEncoded:
+        return encode(self.encoder, batch.features, batch.feature_lengths, self.features.max_frames)
+
+    def listen(self, waveforms: Sequence[Tensor]) -> WhisperEncoded:
+        """Encode utterances of at most 30 s, one channel at 16 kHz each. (samples,) each"""
+        features, lengths = pad([self.features(samples) for samples in waveforms], torch.zeros(0, self.features.dim))
+        return encode(self.encoder, features, lengths, self.features.max_frames)
+
+    def max_lengths(self, encoded: Encoded) -> Tensor:
+        """As many labels as the decoder has positions for. (B,)"""
+        return torch.full_like(encoded.lengths, self.decoder.positions - len(self.prompt))
+
+    def scorer(self, ilms: Mapping[str, Context]) -> WhisperScorer:
+        return WhisperScorer(self.decoder, self.prompt, {"aed": self.attention, **ilms})
+
+    def language_model(self, context: Context) -> WhisperLm:
+        """The decoder under a context, as a language model by itself."""
+        return WhisperLm(self.decoder, context, self.prompt)
+
+
+def is_whisper(source: str | Path) -> bool:
+    """Whether this names a model of transformers rather than one of `fewer train`: a folder, or `owner/name`."""
+    path = Path(source).expanduser()
+    return (path / CONFIG).exists() if path.exists() else str(source).count("/") == 1
+
+
+def load_whisper(
+    source: str | Path, language: str | None = None, task: str = "transcribe", device: str = "cpu"
+) -> WhisperRecogniser:
+    """A Whisper from a local folder of transformers or from the Hugging Face hub, in float32.
+
+    language: what is spoken, such as "de"; needed for multilingual models. task: transcribe, or translate to English.
+    """
+    try:
+        from transformers import AutoConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+    except ImportError as error:
+        raise FewerError("Whisper needs transformers: pip install 'fewer[hf]'") from error
+    path = Path(source).expanduser()
+    name = str(path) if path.is_dir() else str(source)
+    try:
+        config = AutoConfig.from_pretrained(name)
+        _check_kind(config, source)
+        model = WhisperForConditionalGeneration.from_pretrained(name, dtype=torch.float32).to(device)
+        extractor = WhisperFeatureExtractor.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise FewerError(f"cannot load a Whisper from {source}: {error}") from error
+    blanks = language not in NO_BLANKS or task == "translate"
+    tokenizer = WhisperTokenizer.from_pretrained(name, config.vocab_size, leading_space=blanks)
+    return WhisperRecogniser(model, tokenizer, extractor, language, task)
+
+
+def _check_kind(config: Any, source: str | Path) -> None:
+    """Only an encoder-decoder with attention has an internal LM to subtract, and only Whisper's is known here."""
+    if config.model_type == "whisper":
+        return
+    what = f"{source} is a model of type '{config.model_type}'"
+    if not getattr(config, "is_encoder_decoder", False):
+        raise FewerError(f"{what}, which is not an attention-based encoder-decoder recogniser; give a Whisper")
+    raise FewerError(f"{what}; of the encoder-decoders of transformers only Whisper is supported")
+
+
+def _weights_fingerprint(model: Any, *marks: str) -> str:
+    """Of all weights as they are used, so that a copy of a model in another file format is the same recogniser."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy())
+    return fingerprint(digest.hexdigest(), *marks)
