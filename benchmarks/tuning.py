@@ -1,27 +1,29 @@
 """Tuning from pools against a brute-force grid of full decodes: the WER that each reaches and what it costs.
 
     python benchmarks/tuning.py [--utterances 300] [--grid 11] [--length fixed]
+    python benchmarks/tuning.py --model MODEL --manifest DEV --lm LM --ilm ILM [--beam 12]
 
-Tunes a synthetic recogniser, a noisy channel with known language models, and prints one JSON object as its last line.
-`compare` does the same for any `decode` callable, such as the demo system's.
+Tunes a synthetic recogniser, a noisy channel with known language models, or a real one. The grid is of full decodes
+over λ1 and λ2, length-normalised. The last line is JSON.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from fewer.progress import progress
 from fewer.search.nbest import Hypothesis, LengthPolicy, NBest
 from fewer.tuning.pool import Pool
-from fewer.tuning.space import Scales, SpaceOptions
+from fewer.tuning.space import Scales, Space, SpaceOptions
 from fewer.tuning.surface import surface
-from fewer.tuning.tune import TuneOptions, tune
+from fewer.tuning.tune import Decode, TuneOptions, tune
 
 TERMS = ("aed", "lm", "ilm")
 END = 0
@@ -143,24 +145,17 @@ def _text(labels: Any) -> str:
     return " ".join(f"w{label}" for label in labels)
 
 
-def compare(
-    decode: Callable[[Scales], list[NBest]], terms: tuple[str, ...], options: TuneOptions, grid: int
-) -> dict[str, Any]:
+def compare(decode: Decode, terms: tuple[str, ...], options: TuneOptions, grid: int) -> dict[str, Any]:
     """Tune, then decode at every point of a grid × grid of λ1 and λ2 over the same ranges, length-normalised."""
     began = time.process_time()
     result = tune(decode, terms, options)
     tuned_seconds = time.process_time() - began
     began = time.process_time()
-    best = np.inf
-    low, high = options.space.scale_range
-    for lm in np.linspace(low, high, grid):
-        for ilm in np.linspace(low, high, grid):
-            lists = decode(Scales({"aed": 1.0, "lm": float(lm), "ilm": -float(ilm)}, LengthPolicy()))
-            pool = Pool(terms)
-            pool.add(lists)
-            wer = pool.score(lists).wer
-            if wer < best:
-                best, at = wer, (round(float(lm), 3), round(float(ilm), 3))
+    values = np.linspace(*options.space.scale_range, grid).round(6).tolist()
+    points = [{"aed": 1.0, "lm": lm, "ilm": -ilm} for lm in values for ilm in values]
+    wers = [result.pool.score(decode(Scales(point, LengthPolicy()))).wer for point in progress(points, "grid")]
+    best = min(wers)
+    at = points[wers.index(best)]
     allowed = max(0.1, 0.01 * best)
     return {
         "tuned_wer": round(result.wer, 3),
@@ -169,20 +164,18 @@ def compare(
         "tuned_cpu_seconds": round(tuned_seconds, 2),
         "converged": result.converged,
         "baseline_wer": round(result.baseline.wer, 3),
-        "grid_wer": round(float(best), 3),
-        "grid_at": {"lm": at[0], "ilm": at[1]},
+        "grid_wer": round(best, 3),
+        "grid_at": {"lm": at["lm"], "ilm": -at["ilm"]},
         "grid_decodes": grid**2,
         "grid_cpu_seconds": round(time.process_time() - began, 2),
-        "difference": round(result.wer - float(best), 3),
+        "difference": round(result.wer - best, 3),
         "allowed": round(allowed, 3),
-        "within": bool(result.wer <= best + allowed),
+        "within": result.wer <= best + allowed,
     }
 
 
-def surface_seconds(decode: Callable[[Scales], list[NBest]], terms: tuple[str, ...]) -> dict[str, Any]:
+def surface_seconds(decode: Decode, terms: tuple[str, ...]) -> dict[str, Any]:
     """CPU seconds for the WER of all 151 × 151 points of a pool of a few decodes."""
-    from fewer.tuning.space import Space
-
     space = Space(terms, SpaceOptions(length="fixed"))
     pool = Pool(terms)
     for lm, ilm in ((0.0, 0.0), (0.4, 0.0), (0.8, 0.4), (0.6, 0.3), (1.0, 0.8)):
@@ -198,17 +191,44 @@ def surface_seconds(decode: Callable[[Scales], list[NBest]], terms: tuple[str, .
     }
 
 
+def real_decode(model: str, manifest: str, lm: str, ilm: str, beam: int) -> tuple[Decode, tuple[str, ...]]:
+    """The decode of a trained system, its utterances encoded once, and its terms."""
+    from fewer.data.manifest import Manifest
+    from fewer.recipes.decode import encode_set, search_set
+    from fewer.recipes.system import load_system
+    from fewer.search.beam import SearchOptions
+
+    system = load_system(model, lm, ilm)
+    batches, scorers = list(encode_set(system, Manifest(manifest))), system.scorers()
+
+    def decode(scales: Scales) -> list[NBest]:
+        found = dict(search_set(system, batches, scales.terms, SearchOptions(beam, scales.length), scorers))
+        return [found[index] for index in sorted(found)]
+
+    return decode, system.fusion({}, scorers).terms
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--utterances", type=int, default=300)
+    parser.add_argument("--utterances", type=int, default=300, help="of the synthetic recogniser")
+    parser.add_argument("--seed", type=int, default=0, help="of the synthetic recogniser")
     parser.add_argument("--grid", type=int, default=11, help="points of the brute-force grid in each direction")
     parser.add_argument("--length", choices=["fixed", "exponent", "reward"], default="fixed")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--model", help="a trained recogniser instead of the synthetic one")
+    for name in ("manifest", "lm", "ilm"):
+        parser.add_argument(f"--{name}", help="of the trained recogniser")
+    parser.add_argument("--beam", type=int, default=12)
     arguments = parser.parse_args()
-    channel = NoisyChannel(arguments.utterances, seed=arguments.seed)
+    torch.set_num_threads(1)
+    if arguments.model:
+        if not (arguments.manifest and arguments.lm and arguments.ilm):
+            parser.error("--model needs --manifest, --lm and --ilm")
+        decode, terms = real_decode(arguments.model, arguments.manifest, arguments.lm, arguments.ilm, arguments.beam)
+    else:
+        decode, terms = NoisyChannel(arguments.utterances, beam=arguments.beam, seed=arguments.seed).decode, TERMS
     options = TuneOptions(space=SpaceOptions(length=arguments.length))
-    result = compare(channel.decode, TERMS, options, arguments.grid)
-    print(json.dumps({"benchmark": "tuning", **result, "surface": surface_seconds(channel.decode, TERMS)}))
+    result = compare(decode, terms, options, arguments.grid)
+    print(json.dumps({"benchmark": "tuning", **result, "surface": surface_seconds(decode, terms)}))
 
 
 if __name__ == "__main__":

@@ -169,6 +169,6 @@ def _line(name: str, result: "TuneResult") -> str:
     notes = "" if result.converged else "; not converged: give it a larger --budget"
     notes += "; no significant gain, baseline kept" if result.kept_baseline else ""
     return (
-        f"{name}: {where}: WER {result.wer:.2f} % ({low:.2f} to {high:.2f}; without: {result.baseline.wer:.2f})"
+        f"{name}: {where}: WER {result.wer:.2f} % ({low:.2f} to {high:.2f}; baseline {result.baseline.wer:.2f})"
         f" after {len(result.trials)} decodes{notes}"
     )

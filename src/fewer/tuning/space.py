@@ -22,7 +22,7 @@ Point: TypeAlias = dict[str, float]  # free parameter -> its value
 Range: TypeAlias = tuple[float, float]  # lowest and highest value
 
 LENGTH_PARAMETERS = ("reward", "exponent")
-LEADING = ("lm", "ilm")  # λ1 and λ2 come first whatever the order of terms: they span the surface that is shown
+LEADING = ("lm", "ilm")  # first whatever the order of terms: λ1 and λ2 span the surface that is shown
 DIGITS = 6  # grid values are rounded to this many decimals, so that 0.42 is 0.42
 
 
@@ -90,6 +90,10 @@ class Dimension:
         return float(self.axis[np.abs(self.axis - value).argmin()])
 
 
+def _place(name: str) -> int:
+    return LEADING.index(name) if name in LEADING else len(LEADING)
+
+
 class Space:
     """The free parameters for a list of terms, and how a point becomes scales of the search."""
 
@@ -117,7 +121,7 @@ class Space:
             if name in self.fixed and name in LENGTH_PARAMETERS:
                 raise FewerError(f"range of '{name}': it is not tuned; choose it as the length parameter")
         free = [name for name in known if name not in self.fixed and name not in self.tied]
-        free.sort(key=lambda name: LEADING.index(name) if name in LEADING else len(LEADING))
+        free.sort(key=_place)
         self.free = tuple(Dimension(name, self._axis(name)) for name in free)
 
     def _axis(self, name: str) -> NDArray[np.float64]:
@@ -145,7 +149,7 @@ class Space:
         values: dict[str, Any] = {**self.fixed, **{dimension.name: free[dimension.name] for dimension in self.free}}
         for name, (ratio, other) in self.tied.items():
             values[name] = ratio * values[other]
-        return {name: values[name] for name in (*self.terms, *LENGTH_PARAMETERS)}
+        return {name: values[name] for name in (*sorted(self.terms, key=_place), *LENGTH_PARAMETERS)}
 
     def sign(self, term: str) -> float:
         return -1.0 if term in self.subtracted else 1.0
@@ -155,8 +159,3 @@ class Space:
         values = self.values(point)
         terms = {term: self.sign(term) * values[term] + 0.0 for term in self.terms}  # no -0.0
         return Scales(terms, LengthPolicy(exponent=values["exponent"], reward=values["reward"]))
-
-    def parameters(self, scales: Scales) -> dict[str, float]:
-        """The user's view of scales: every scale with a positive sign."""
-        values = {term: self.sign(term) * scale + 0.0 for term, scale in scales.terms.items()}
-        return {**values, "reward": scales.length.reward, "exponent": scales.length.exponent}
