@@ -151,10 +151,10 @@ def _cells(results: Results, row: Row, printed: PaperTable | None) -> list[Cell]
 
 def _notes(results: Results, printed: PaperTable | None) -> list[str]:
     tuned = [name for name in results.sets if results.tuned(name)]
-    notes = ["WER in %, with its 95 % bootstrap interval in brackets; the lowest of each set in bold."]
+    notes = ["WER in %, with its 95 % bootstrap interval; the lowest of each set in bold."]
     if tuned:
         notes.append(
-            f"{TUNED} λ1, λ2 and the length were tuned on {', '.join(tuned)}: what is best there is so by choice."
+            f"{TUNED} λ1, λ2 and the length were tuned on {', '.join(tuned)}: rates there flatter every method."
         )
     elif results.tuned_on:
         notes.append(f"λ1, λ2 and the length were tuned on {results.tuned_on}.")
