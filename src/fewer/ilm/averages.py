@@ -16,7 +16,7 @@ from fewer.training.world import World, alone
 @torch.no_grad()
 def encoder_mean(aed: AED, batches: Iterable[Batch], world: World | None = None) -> Tensor:
     """The mean of all h_t over all frames. (D_enc,)"""
-    mean = _Mean(aed, world)
+    mean = Mean(aed.eval().decoder.context_size, world)
     for batch in batches:
         moved = to_device(batch, mean.world.device)
         encoded = aed.encode(moved.features, moved.feature_lengths)
@@ -27,7 +27,7 @@ def encoder_mean(aed: AED, batches: Iterable[Batch], world: World | None = None)
 @torch.no_grad()
 def context_mean(aed: AED, batches: Iterable[Batch], world: World | None = None) -> Tensor:
     """The mean of all c_i over all labels, end labels included, teacher-forced. (D_enc,)"""
-    mean = _Mean(aed, world)
+    mean = Mean(aed.eval().decoder.context_size, world)
     for batch in batches:
         moved = to_device(batch, mean.world.device)
         contexts = aed.teacher_forced(aed.encode(moved.features, moved.feature_lengths), moved.labels).contexts
@@ -35,14 +35,13 @@ def context_mean(aed: AED, batches: Iterable[Batch], world: World | None = None)
     return mean.result()
 
 
-class _Mean:
+class Mean:
     """A sum in float64 and a count, over all batches and processes."""
 
-    def __init__(self, aed: AED, world: World | None):
+    def __init__(self, size: int, world: World | None = None):
         self.world = world or alone()
-        self.total = torch.zeros(aed.decoder.context_size, dtype=torch.float64)
+        self.total = torch.zeros(size, dtype=torch.float64)
         self.count = 0
-        aed.eval()
 
     def add(self, values: Tensor, mask: Tensor) -> None:
         """(B, N, D), (B, N)"""

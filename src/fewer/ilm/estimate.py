@@ -1,6 +1,7 @@
 """Estimating an internal LM by any method, from a recogniser and its training data, into a folder."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint
 from fewer.ilm.averages import context_mean, encoder_mean
 from fewer.ilm.contexts import FixedAudioContext
-from fewer.ilm.folder import FACTS, LM, NGRAM, load_ilm, save_context, save_facts
-from fewer.ilm.methods import AUDIO, AVERAGES, FROM_TEXT, IlmConfig, new_context
+from fewer.ilm.folder import FACTS, LM, NGRAM, Adapted, load_ilm, save_context, save_facts
+from fewer.ilm.methods import AUDIO, AVERAGES, FROM_TEXT, UNMEASURED, IlmConfig, new_context
 from fewer.ilm.perplexity import perplexity
 from fewer.ilm.training import distil, train_on_text
 from fewer.models.context import ConstantContext, Context
@@ -52,16 +53,16 @@ def estimate_ilm(
     if needs_train and dev is None and config.method not in (*AVERAGES, "lodr"):
         raise FewerError(f"{config.method} is trained until it no longer improves: give a manifest with --dev")
     with joined("cpu") as world:
-        recogniser = load_model(model, world.device)
         chosen = _subset(Path(train), config.utterances, out, world) if train is not None else None
-        estimator = _Estimator(config, recogniser, Path(model), out, world)
+        estimator = _estimator(config, model, out, world)
+        config, recogniser = estimator.config, estimator.recogniser
         estimator.run(chosen, None if dev is None else Path(dev))
         facts: dict[str, Any] = {"seconds": round(time.monotonic() - began, 1), "train": str(train) if train else None}
         if world.first:
             save_facts(out, config, recogniser, facts)
         world.wait()
         if dev is not None:
-            facts["perplexity"] = {Path(dev).stem: ilm_perplexity(recogniser, out, dev)}
+            facts["perplexity"] = {Path(dev).stem: estimator.perplexity(Path(dev))}
         if world.first:
             save_facts(out, config, recogniser, facts)
         world.wait()
@@ -86,12 +87,33 @@ def speech_batches(recogniser: LoadedModel, manifest: Manifest, config: Utteranc
     return UtteranceBatches(manifest, recogniser.features, recogniser.tokenizer, config)
 
 
-class _Estimator:
+def _estimator(config: IlmConfig, model: str | Path, out: Path, world: World) -> "Estimator":
+    from fewer.adapters.whisper.recogniser import is_whisper
+
+    if is_whisper(model):
+        from fewer.adapters.whisper.estimate import WhisperEstimator
+
+        return WhisperEstimator(config, model, out, world)
+    return AedEstimator(config, load_model(model, world.device), out, world)
+
+
+class Estimator(ABC):
     """One estimation: what it needs of the recogniser, and where it goes."""
 
-    def __init__(self, config: IlmConfig, recogniser: LoadedModel, model: Path, out: Path, world: World):
-        self.config, self.recogniser, self.model, self.out, self.world = config, recogniser, model, out, world
-        self.aed = recogniser.aed
+    def __init__(self, config: IlmConfig, recogniser: LoadedModel | Adapted, out: Path, world: World):
+        self.config, self.recogniser, self.out, self.world = config, recogniser, out, world
+
+    @abstractmethod
+    def context(self, train: Path | None, dev: Path | None) -> Context:
+        """The method's context, measured or trained."""
+
+    @abstractmethod
+    def lm_model(self) -> dict[str, Any]:
+        """The configuration of a separate LM on the transcripts."""
+
+    @abstractmethod
+    def perplexity(self, dev: Path) -> dict[str, Any]:
+        """Of what was estimated, on the transcripts of a manifest."""
 
     def run(self, train: Path | None, dev: Path | None) -> None:
         method = self.config.method
@@ -108,46 +130,19 @@ class _Estimator:
                 save_context(self.out, context)
         self.world.wait()
 
-    def context(self, train: Path | None, dev: Path | None) -> Context:
-        config = self.config
-        if config.method in AVERAGES:
-            assert train is not None
-            batches = speech_batches(self.recogniser, Manifest(train), UtteranceConfig(order="sorted"))
-            with Bar(config.method, len(batches.plan(1))) as bar:
-                measure = encoder_mean if config.method == "enc_avg" else context_mean
-                mean = measure(self.aed, _shown(batches, bar, self.world), self.world)
-            return ConstantContext(mean, config.special_first)
-        if config.method in AUDIO:
-            return FixedAudioContext(self.aed.attention, self.fixed_recording())
-        if config.method in ("zero", "seq_avg"):
-            return new_context(config, self.aed)
-        assert train is not None
-        assert dev is not None
-        marks = fingerprint(config.model_dump_json(), self.recogniser.fingerprint, train, dev)
-        if config.method == "distilled":
-            frames = UtteranceConfig(max_size=10 * config.batch)
-            pair = [speech_batches(self.recogniser, Manifest(path), frames) for path in (train, dev)]
-            return distil(config, self.aed, pair[0], pair[1], self.out, self.world, marks)
-        texts = [self.sentences(path) for path in (train, dev)]
-        return train_on_text(config, self.aed, texts[0], texts[1], self.out, self.world, marks)
-
     def sentences(self, manifest: Path) -> SentenceBatches:
         store = store_tokens([manifest], self.recogniser.tokenizer, self.out / "text", allow_unknown=True)
         return SentenceBatches(store, SentenceConfig(max_size=self.config.batch), self.config.seed)
 
     def separate_lm(self, train: Path, dev: Path) -> None:
-        """An LM on the transcripts: the decoder's topology, or (density ratio) an LSTM of the decoder's size."""
-        decoder, vocab_size = self.aed.config.decoder, self.recogniser.tokenizer.size
-        if self.config.method == "decoder_like":
-            model = {"kind": "decoder_like_lm", "vocab_size": vocab_size, **decoder.model_dump()}
-        else:
-            embedding = min(128, decoder.embedding)
-            model = {"kind": "lstm_lm", "vocab_size": vocab_size, "embedding": embedding, "size": decoder.size}
-            model["dropout"] = 0.2
+        """An LM on the transcripts."""
+        if self.world.first:
+            self.recogniser.tokenizer.save(self.out / TOKENIZER)
+        self.world.wait()
         decay = NewbobConfig(decay=0.5, window=1, hold=1, threshold=-0.002, relative_to_rate=False)
         config = LmTrainConfig(
-            model=model,
-            tokenizer=self.model / TOKENIZER,
+            model=self.lm_model(),
+            tokenizer=self.out / TOKENIZER,
             data=TextConfig(
                 train=(train,), dev=(dev,), batches=SentenceConfig(max_size=self.config.batch), allow_unknown=True
             ),
@@ -162,8 +157,54 @@ class _Estimator:
         store = store_tokens([train], self.recogniser.tokenizer, self.out / "text", allow_unknown=True)
         if self.world.first:
             stream = torch.from_numpy(np.asarray(store.labels).astype(np.int64))
-            ngram = estimate_ngram(stream, self.config.order, self.recogniser.tokenizer.size)
-            save_ngram(self.out / NGRAM, ngram, self.recogniser.tokenizer.labels)
+            tokenizer = self.recogniser.tokenizer
+            ngram = estimate_ngram(stream, self.config.order, tokenizer.size, tokenizer.end)
+            save_ngram(self.out / NGRAM, ngram, tokenizer.labels)
+
+
+class AedEstimator(Estimator):
+    """From a recogniser that `fewer train` made."""
+
+    recogniser: LoadedModel
+
+    def __init__(self, config: IlmConfig, recogniser: LoadedModel, out: Path, world: World):
+        super().__init__(config, recogniser, out, world)
+        self.aed = recogniser.aed
+
+    def perplexity(self, dev: Path) -> dict[str, Any]:
+        return ilm_perplexity(self.recogniser, self.out, dev)
+
+    def context(self, train: Path | None, dev: Path | None) -> Context:
+        config = self.config
+        if config.method in AVERAGES:
+            assert train is not None
+            batches = speech_batches(self.recogniser, Manifest(train), UtteranceConfig(order="sorted"))
+            with Bar(config.method, len(batches.plan(1))) as bar:
+                measure = encoder_mean if config.method == "enc_avg" else context_mean
+                mean = measure(self.aed, _shown(batches, bar, self.world), self.world)
+            return ConstantContext(mean, config.special_first)
+        if config.method in AUDIO:
+            return FixedAudioContext(self.aed.attention, self.fixed_recording())
+        if config.method in UNMEASURED:
+            return new_context(config, self.aed)
+        assert train is not None
+        assert dev is not None
+        marks = fingerprint(config.model_dump_json(), self.recogniser.fingerprint, train, dev)
+        if config.method == "distilled":
+            frames = UtteranceConfig(max_size=10 * config.batch)
+            pair = [speech_batches(self.recogniser, Manifest(path), frames) for path in (train, dev)]
+            return distil(config, self.aed, pair[0], pair[1], self.out, self.world, marks)
+        texts = [self.sentences(path) for path in (train, dev)]
+        return train_on_text(config, self.aed, texts[0], texts[1], self.out, self.world, marks)
+
+    def lm_model(self) -> dict[str, Any]:
+        """The decoder's topology, or (density ratio) an LSTM of the decoder's size."""
+        decoder, vocab_size = self.aed.config.decoder, self.recogniser.tokenizer.size
+        if self.config.method == "decoder_like":
+            return {"kind": "decoder_like_lm", "vocab_size": vocab_size, **decoder.model_dump()}
+        embedding = min(128, decoder.embedding)
+        model = {"kind": "lstm_lm", "vocab_size": vocab_size, "embedding": embedding, "size": decoder.size}
+        return model | {"dropout": 0.2}
 
     @torch.inference_mode()
     def fixed_recording(self) -> torch.Tensor:

@@ -8,9 +8,10 @@ ngram.safetensors     an n-gram (lodr)
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fewer.config import parse_config
+from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import read_json, write_json
 from fewer.ilm.internal_lm import InternalLm
@@ -25,6 +26,21 @@ FORMAT = "fewer-ilm/1"
 FACTS, CONTEXT, LM, NGRAM = "ilm.json", "context.safetensors", "lm", "ngram.safetensors"
 
 
+class Adapted(Protocol):
+    """A recogniser that fewer did not train, such as a Whisper, as far as internal LMs are concerned."""
+
+    tokenizer: Tokenizer
+    fingerprint: str
+
+    def new_context(self, config: IlmConfig) -> Context:
+        """The method's context with new weights."""
+        ...
+
+    def language_model(self, context: Context) -> LanguageModel:
+        """The decoder under a context."""
+        ...
+
+
 @dataclass(frozen=True)
 class Ilm:
     """An internal LM: the recogniser's decoder under a context, or a separate LM."""
@@ -34,11 +50,13 @@ class Ilm:
     separate: LanguageModel | None
     facts: dict[str, Any]  # what ilm.json says
 
-    def language_model(self, recogniser: LoadedModel) -> LanguageModel:
+    def language_model(self, recogniser: LoadedModel | Adapted) -> LanguageModel:
         """As a language model by itself, without the recogniser's help in sharing products."""
         if self.separate is not None:
             return self.separate
         assert self.context is not None
+        if not isinstance(recogniser, LoadedModel):
+            return recogniser.language_model(self.context)
         return InternalLm(recogniser.aed.decoder, self.context)
 
 
@@ -46,13 +64,13 @@ def save_context(folder: Path, context: Context) -> None:
     save_tensors(folder / CONTEXT, context.state_dict())
 
 
-def save_facts(folder: Path, config: IlmConfig, recogniser: LoadedModel, facts: dict[str, Any]) -> None:
+def save_facts(folder: Path, config: IlmConfig, recogniser: LoadedModel | Adapted, facts: dict[str, Any]) -> None:
     """Written last: a folder with ilm.json is complete."""
     about = {"format": FORMAT, "config": config.model_dump(mode="json"), "recogniser": recogniser.fingerprint}
     write_json(folder / FACTS, about | facts)
 
 
-def load_ilm(folder: str | Path, recogniser: LoadedModel) -> Ilm:
+def load_ilm(folder: str | Path, recogniser: LoadedModel | Adapted) -> Ilm:
     """Load an internal LM of this recogniser."""
     folder = Path(folder)
     if not (folder / FACTS).exists():
@@ -65,7 +83,10 @@ def load_ilm(folder: str | Path, recogniser: LoadedModel) -> Ilm:
         raise FewerError(f"{folder} was estimated from another recogniser; estimate it anew with `fewer ilm`")
     if config.method in SEPARATE:
         return Ilm(config, None, _separate(folder, recogniser), facts)
-    context = new_context(config, recogniser.aed)
+    if isinstance(recogniser, LoadedModel):
+        context = new_context(config, recogniser.aed)
+    else:
+        context = recogniser.new_context(config)
     tensors, _ = load_tensors(folder / CONTEXT, "was it copied whole?")
     if "states" in tensors:  # a recording may have any number of frames
         context.states = tensors["states"]
@@ -76,9 +97,9 @@ def load_ilm(folder: str | Path, recogniser: LoadedModel) -> Ilm:
     return Ilm(config, context.eval().requires_grad_(False), None, facts)
 
 
-def _separate(folder: Path, recogniser: LoadedModel) -> LanguageModel:
+def _separate(folder: Path, recogniser: LoadedModel | Adapted) -> LanguageModel:
     if (folder / NGRAM).exists():
-        return load_ngram(folder / NGRAM, recogniser.tokenizer.labels)
+        return load_ngram(folder / NGRAM, recogniser.tokenizer.labels, recogniser.tokenizer.end)
     loaded = load_model(folder / LM)
     if loaded.tokenizer.fingerprint != recogniser.tokenizer.fingerprint:
         raise FewerError(f"{folder / LM} was trained with another tokenizer than the recogniser")

@@ -13,9 +13,11 @@ from fewer.models.context import ConstantContext, Context, ZeroContext
 
 Method = Literal[
     "zero",  # ĉ = 0
+    "zero_encoder",  # encoder states of zero; differs from `zero` only where attention has biases, as in Whisper
     "enc_avg",  # E_D[h], mean encoder state of the training set
     "ctx_avg",  # E_D[c], mean attention context of the training set
     "seq_avg",  # E_x[h], mean encoder state of the utterance
+    "seq_avg_all",  # the same with the frames that an encoder hears beyond the utterance, as Whisper's
     "mini_lstm",  # a small LSTM over the labels, trained for the lowest perplexity
     "learned",  # one vector, trained likewise
     "state_ff",  # a small net of the decoder's state, trained likewise
@@ -30,6 +32,7 @@ METHODS: tuple[str, ...] = get_args(Method)
 TRAINED = ("mini_lstm", "learned", "state_ff", "distilled")  # contexts that learn, everything else frozen
 AVERAGES = ("enc_avg", "ctx_avg")
 AUDIO = ("silence", "noise")
+UNMEASURED = ("zero", "zero_encoder", "seq_avg", "seq_avg_all")  # nothing is to be estimated
 SEPARATE = ("decoder_like", "dr", "lodr")  # LMs of their own rather than contexts
 FROM_TEXT = ("mini_lstm", "learned", "state_ff", *SEPARATE)  # need transcripts but no audio
 
@@ -49,18 +52,20 @@ class IlmConfig(Config):
     batch: int = Field(default=4000, ge=1)  # labels in a batch of text; frames of audio are ten times as many
     seconds: float = Field(default=5.0, gt=0)  # of silence or noise
     order: int = Field(default=2, ge=1)  # of the n-gram of lodr
+    own_transcripts: bool = False  # Whisper: in place of those given, which may not be written in its style
+    language: str | None = None  # what is spoken, for a multilingual Whisper
     seed: int = Field(default=1, ge=0)
 
 
 def new_context(config: IlmConfig, aed: AED) -> Context:
     """The method's context with new weights; vectors and recordings that are yet to be measured are zero."""
     size, decoder = aed.decoder.context_size, aed.config.decoder
-    if config.method == "zero":
+    if config.method in ("zero", "zero_encoder"):
         return ZeroContext(size)
     if config.method in (*AVERAGES, "learned"):
         trainable = config.method == "learned"
         return ConstantContext(torch.zeros(size), config.special_first, trainable)
-    if config.method == "seq_avg":
+    if config.method in ("seq_avg", "seq_avg_all"):
         return SequenceMeanContext(size, config.special_first)
     if config.method in ("mini_lstm", "distilled"):
         return MiniLstmContext(decoder.embedding, size, config.units)

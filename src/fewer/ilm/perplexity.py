@@ -1,7 +1,7 @@
 """The perplexity of a language model, internal or not, on transcripts (and, where it listens, their audio)."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -9,20 +9,26 @@ from torch import Tensor
 from fewer.data.batches import Batch, TextBatch
 from fewer.data.tokenizers import Tokenizer
 from fewer.evaluation.perplexity import Perplexity, batch_perplexity
-from fewer.ilm.internal_lm import InternalLm
-from fewer.models.aed import AED
-from fewer.models.encoded import length_mask
+from fewer.models.context import Context
+from fewer.models.encoded import Encoded, length_mask
 from fewer.models.lm import LanguageModel
+
+
+class Encodes(Protocol):
+    """What makes encoder states of features: a recogniser of fewer, or the encoder of another."""
+
+    def encode(self, features: Tensor, lengths: Tensor) -> Encoded: ...
 
 
 @torch.inference_mode()
 def perplexity(
-    lm: LanguageModel, batches: Iterable[Batch | TextBatch], tokenizer: Tokenizer, aed: AED | None = None
+    lm: LanguageModel, batches: Iterable[Batch | TextBatch], tokenizer: Tokenizer, aed: Encodes | None = None
 ) -> Perplexity:
     """`aed` encodes the audio of speech batches for an internal LM that hears the utterance."""
     total = Perplexity()
+    context = getattr(lm, "context", None)
     for batch in batches:
-        listens = isinstance(lm, InternalLm) and lm.context.needs_encoder
+        listens = isinstance(context, Context) and context.needs_encoder
         options: dict[str, Any] = {}
         if listens:
             if aed is None or not isinstance(batch, Batch):

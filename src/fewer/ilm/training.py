@@ -32,7 +32,7 @@ def train_on_text(
 ) -> Context:
     """The context with which the decoder gives the transcripts the lowest perplexity."""
     task = LmTask(lambda: InternalLm(aed.decoder, new_context(config, aed)), train, dev, config.smoothing)
-    return _train(config, task, folder, world, fingerprint)
+    return train_context(config, task, folder, world, fingerprint)
 
 
 def distil(
@@ -45,7 +45,7 @@ def distil(
     fingerprint: str,
 ) -> Context:
     """The context with which the decoder comes closest to the recogniser's posteriors, averaged over audio."""
-    return _train(config, DistilTask(config, aed, train, dev), folder, world, fingerprint)
+    return train_context(config, DistilTask(config, aed, train, dev), folder, world, fingerprint)
 
 
 class DistilTask:
@@ -76,7 +76,8 @@ class DistilTask:
         return None
 
 
-def _train(config: IlmConfig, task: Any, folder: Path, world: World, fingerprint: str) -> Context:
+def train_context(config: IlmConfig, task: Any, folder: Path, world: World, fingerprint: str) -> Context:
+    """Train the task's module, an internal LM whose context alone has weights to train."""
     decay = NewbobConfig(decay=0.5, window=1, hold=1, threshold=-0.002, relative_to_rate=False)
     settings = TrainerConfig(
         seed=config.seed,

@@ -14,7 +14,9 @@ from fewer.data.reading import Batches
 from fewer.data.tokenizers import Tokenizer, load_tokenizer
 from fewer.errors import FewerError
 from fewer.ilm.estimate import speech_batches
-from fewer.ilm.folder import FACTS, Ilm, load_ilm
+from fewer.ilm.folder import Ilm, load_ilm
+from fewer.ilm.internal_lm import InternalLm
+from fewer.ilm.methods import IlmConfig, new_context
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import Context
 from fewer.models.ctc_prefix import CtcPrefixScorer
@@ -49,6 +51,14 @@ class Recogniser(Protocol):
         """Term "aed" and, sharing its products, internal LMs by their contexts."""
         ...
 
+    def new_context(self, config: IlmConfig) -> Context:
+        """The context of an ILM method with new weights."""
+        ...
+
+    def language_model(self, context: Context) -> LanguageModel:
+        """The decoder under a context, as a language model by itself."""
+        ...
+
 
 class AedRecogniser:
     """A recogniser that `fewer train` made."""
@@ -73,6 +83,12 @@ class AedRecogniser:
 
     def scorer(self, ilms: Mapping[str, Context]) -> Scorer:
         return AedScorer(self.aed, ilms)
+
+    def new_context(self, config: IlmConfig) -> Context:
+        return new_context(config, self.aed)
+
+    def language_model(self, context: Context) -> LanguageModel:
+        return InternalLm(self.aed.decoder, context)
 
 
 @dataclass(frozen=True)
@@ -114,9 +130,14 @@ class System:
         )
 
 
-def load_recogniser(source: str | Path) -> Recogniser:
-    """A model folder of `fewer train`."""
-    return AedRecogniser(load_model(source))
+def load_recogniser(source: str | Path, language: str | None = None, task: str = "transcribe") -> Recogniser:
+    """A model folder of `fewer train`, or a Whisper: a folder of transformers, or a name on the Hugging Face hub.
+
+    language, task: of a multilingual Whisper.
+    """
+    from fewer.adapters.whisper.recogniser import is_whisper, load_whisper
+
+    return load_whisper(source, language, task) if is_whisper(source) else AedRecogniser(load_model(source))
 
 
 def load_system(
@@ -169,8 +190,4 @@ def load_lm_and_tokenizer(source: str | Path, model: str | Path | None = None) -
 
 
 def _load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
-    if not isinstance(recogniser, AedRecogniser):
-        raise FewerError(f"{folder}: this internal LM belongs to a recogniser of `fewer train`")
-    if not (Path(folder) / FACTS).exists():
-        raise FewerError(f"{folder} holds no internal LM (no {FACTS}); make one with `fewer ilm`")
-    return load_ilm(folder, recogniser.loaded)
+    return load_ilm(folder, recogniser.loaded if isinstance(recogniser, AedRecogniser) else recogniser)
