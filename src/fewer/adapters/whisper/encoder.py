@@ -62,18 +62,25 @@ class LogMel:
         return mel["input_features"][0, :, :frames].T.contiguous()
 
 
-@torch.inference_mode()
-def encode(encoder: Any, features: Tensor, lengths: Tensor, frames: int) -> WhisperEncoded:
-    """Encoder states of utterances, each padded to `frames` with what silence looks like after it.
+class WhisperEncoder:
+    """transformers' encoder, frozen."""
 
-    One utterance at a time, so that nothing depends on the batch; on a CPU it is no slower. (B, T, F), (B,)
-    """
-    device = next(encoder.parameters()).device
-    states = []
-    for mel, length in zip(features, lengths.tolist(), strict=True):
-        speech = mel[:length]  # (T, F)
-        floor = max(float(speech.max()) - RANGE, SILENT)
-        padded = functional.pad(speech.T[None], (0, frames - length), value=floor)  # (1, F, frames)
-        states.append(encoder(padded.to(device)).last_hidden_state)
-    speech_states = (lengths + 1) // 2  # the encoder halves the rate
-    return WhisperEncoded(torch.cat(states), speech_states.to(device))
+    def __init__(self, module: Any):
+        self.module = module.eval().requires_grad_(False)
+        self.states: int = module.config.max_source_positions  # of 30 s
+        self.device = next(module.parameters()).device
+
+    @torch.inference_mode()
+    def encode(self, features: Tensor, lengths: Tensor) -> WhisperEncoded:
+        """Encoder states of utterances, each padded to 30 s with what silence looks like after it.
+
+        One utterance at a time, so that nothing depends on the batch; on a CPU it is no slower. (B, T, F), (B,)
+        """
+        states = []
+        for mel, length in zip(features, lengths.tolist(), strict=True):
+            speech = mel[:length]  # (T, F)
+            floor = max(float(speech.max()) - RANGE, SILENT)
+            frames = 2 * self.states  # the encoder halves the rate
+            padded = functional.pad(speech.T[None], (0, frames - length), value=floor)  # (1, F, frames)
+            states.append(self.module(padded.to(self.device)).last_hidden_state)
+        return WhisperEncoded(torch.cat(states), ((lengths + 1) // 2).to(self.device))

@@ -14,15 +14,18 @@ from torch import Tensor
 
 from fewer.adapters.whisper.contexts import Listening
 from fewer.adapters.whisper.decoder import WhisperDecoder
-from fewer.adapters.whisper.encoder import LogMel, WhisperEncoded, encode
+from fewer.adapters.whisper.encoder import LogMel, WhisperEncoded, WhisperEncoder
 from fewer.adapters.whisper.internal_lm import WhisperLm
+from fewer.adapters.whisper.methods import new_context
 from fewer.adapters.whisper.prompt import NO_BLANKS, prompt_labels, suppressed
 from fewer.adapters.whisper.scorer import WhisperScorer
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
+from fewer.data.tokenizers import Tokenizer
 from fewer.data.whisper_tokens import WhisperTokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint
+from fewer.ilm.methods import IlmConfig
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded
 
@@ -38,29 +41,36 @@ class WhisperRecogniser:
     def __init__(self, model: Any, tokenizer: WhisperTokenizer, extractor: Any, language: str | None, task: str):
         """model: a WhisperForConditionalGeneration. extractor: a WhisperFeatureExtractor."""
         generation = model.generation_config
-        self.tokenizer, self.features = tokenizer, LogMel(extractor)
+        self.tokenizer: Tokenizer = tokenizer
+        self.features = LogMel(extractor)
         self.language, self.task = language, task
         self.prompt = prompt_labels(generation, tokenizer, language, task)
+        self.suppress: Tensor | None
+        self.suppress_first: Tensor | None
         self.suppress, self.suppress_first = suppressed(generation, tokenizer)
-        self.encoder = model.get_encoder().eval().requires_grad_(False)
+        self.encoder = WhisperEncoder(model.get_encoder())
         self.decoder = WhisperDecoder.from_transformers(model)
         self.attention = Listening(self.decoder)
         self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
 
     def batches(self, manifest: Manifest, config: UtteranceConfig) -> UtteranceBatches:
-        """Utterances as Whisper hears them. Each costs the same, so a batch holds so many rather than so much audio."""
-        heard = 2 * self.attention.size * self.encoder.config.max_source_positions * 4  # bytes of an utterance
+        """Utterances as Whisper hears them."""
+        return UtteranceBatches(manifest, self.features, self.tokenizer, self.batch_config(config))
+
+    def batch_config(self, config: UtteranceConfig) -> UtteranceConfig:
+        """At most so many utterances that what the decoder keeps of the encoder states has room."""
+        heard = 2 * self.attention.size * self.encoder.states * 4  # bytes of an utterance
         most = max(1, min(config.max_sequences, HEARD // heard))
         update = {"max_size": max(config.max_size, self.features.max_frames), "max_sequences": most}
-        return UtteranceBatches(manifest, self.features, self.tokenizer, config.model_copy(update=update))
+        return config.model_copy(update=update)
 
     def encode(self, batch: Batch) -> WhisperEncoded:
-        return encode(self.encoder, batch.features, batch.feature_lengths, self.features.max_frames)
+        return self.encoder.encode(batch.features, batch.feature_lengths)
 
     def listen(self, waveforms: Sequence[Tensor]) -> WhisperEncoded:
         """Encode utterances of at most 30 s, one channel at 16 kHz each. (samples,) each"""
         features, lengths = pad([self.features(samples) for samples in waveforms], torch.zeros(0, self.features.dim))
-        return encode(self.encoder, features, lengths, self.features.max_frames)
+        return self.encoder.encode(features, lengths)
 
     def max_lengths(self, encoded: Encoded) -> Tensor:
         """As many labels as the decoder has positions for. (B,)"""
@@ -68,6 +78,10 @@ class WhisperRecogniser:
 
     def scorer(self, ilms: Mapping[str, Context]) -> WhisperScorer:
         return WhisperScorer(self.decoder, self.prompt, {"aed": self.attention, **ilms})
+
+    def new_context(self, config: IlmConfig) -> Context:
+        """The context of an ILM method with new weights."""
+        return new_context(config, self.decoder)
 
     def language_model(self, context: Context) -> WhisperLm:
         """The decoder under a context, as a language model by itself."""

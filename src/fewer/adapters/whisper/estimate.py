@@ -1,0 +1,162 @@
+"""Estimating Whisper's internal LM by any method."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewer.adapters.whisper.contexts import FixedAudioContext, cross_sequence, hear_only
+from fewer.adapters.whisper.distillation import TaughtBatches, TeachingTask, write_teacher
+from fewer.adapters.whisper.recogniser import WhisperRecogniser, load_whisper
+from fewer.adapters.whisper.transcripts import own_transcripts
+from fewer.data.batches import Batch, UtteranceConfig
+from fewer.data.manifest import Manifest
+from fewer.data.text import SentenceBatches, SentenceConfig
+from fewer.data.token_store import store_tokens
+from fewer.errors import FewerError
+from fewer.files import fingerprint
+from fewer.ilm.averages import Mean
+from fewer.ilm.estimate import Estimator
+from fewer.ilm.folder import load_ilm
+from fewer.ilm.methods import AUDIO, UNMEASURED, IlmConfig
+from fewer.ilm.perplexity import perplexity
+from fewer.ilm.training import train_context
+from fewer.models.context import ConstantContext, Context
+from fewer.models.encoded import Encoded, length_mask
+from fewer.progress import Bar
+from fewer.training.lm_task import LmTask
+from fewer.training.world import World
+
+LABELS = 1000  # in a batch: each has some 50,000 scores
+DEFAULTS = {"smoothing": 0.0, "batch": LABELS}  # Whisper was trained without smoothing
+BATCH = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted")
+
+
+class WhisperEstimator(Estimator):
+    """From a Whisper, by its name on the hub or its folder."""
+
+    recogniser: WhisperRecogniser
+
+    def __init__(self, config: IlmConfig, model: str | Path, out: Path, world: World):
+        config = config.model_copy(update={k: v for k, v in DEFAULTS.items() if k not in config.model_fields_set})
+        if config.method in ("decoder_like", "state_ff"):
+            raise FewerError(f"{config.method} is for LSTM decoders; Whisper's is a Transformer: take mini_lstm or dr")
+        super().__init__(config, load_whisper(model, config.language, device=str(world.device)), out, world)
+        self.decoder = self.recogniser.decoder
+
+    def run(self, train: Path | None, dev: Path | None) -> None:
+        super().run(train and self.transcribed(train), dev and self.transcribed(dev))
+
+    def transcribed(self, manifest: Path) -> Path:
+        """The manifest, or a copy with Whisper's own transcripts if those are asked for."""
+        if not self.config.own_transcripts:
+            return manifest
+        marks = fingerprint(self.recogniser.fingerprint, manifest)
+        own = self.out / "own" / marks[:16] / manifest.name.removesuffix(".gz")
+        if self.world.first and not own.exists():
+            own_transcripts(self.recogniser, manifest, own)
+        self.world.wait()
+        return own
+
+    def context(self, train: Path | None, dev: Path | None) -> Context:
+        config, recogniser = self.config, self.recogniser
+        if config.method in UNMEASURED:
+            return recogniser.new_context(config)
+        if config.method in AUDIO:
+            return FixedAudioContext(self.decoder, self.fixed_recording())
+        assert train is not None
+        if config.method == "enc_avg":
+            return ConstantContext(hear_only(self.decoder, self.encoder_mean(train)), special_first=False)
+        if config.method == "ctx_avg":
+            return ConstantContext(self.cross_mean(train), special_first=False)
+        assert dev is not None
+        marks = fingerprint(config.model_dump_json(), recogniser.fingerprint, train, dev)
+        if config.method == "distilled":
+            task: Any = TeachingTask(config, recogniser, self.taught(train), self.taught(dev))
+        else:
+            sets = (self.sentences(train), self.sentences(dev))
+            task = LmTask(lambda: recogniser.language_model(recogniser.new_context(config)), *sets, config.smoothing)
+        return train_context(config, task, self.out, self.world, marks)
+
+    def encoder_mean(self, train: Path) -> Tensor:
+        """The mean encoder state over all speech of a set. (D,)"""
+        mean = Mean(self.decoder.size, self.world)
+        for _, encoded in self.heard(train):
+            mean.add(encoded.states, encoded.mask)
+        return mean.result()
+
+    @torch.inference_mode()
+    def cross_mean(self, train: Path) -> Tensor:
+        """The mean of what each cross-attention block adds, over all labels, teacher-forced. (layers · D,)"""
+        recogniser, means = self.recogniser, [Mean(self.decoder.size, self.world) for _ in self.decoder.layers]
+        lm = recogniser.language_model(recogniser.attention)
+        for batch, encoded in self.heard(train):
+            embedded = lm.inputs(batch.labels)
+            cross = cross_sequence(recogniser.attention, recogniser.attention.prepare(encoded), embedded)
+            mask = length_mask(batch.label_lengths, batch.labels.shape[1])
+
+            def recorded(layer: int, hidden: Tensor, cross: Any = cross, mask: Tensor = mask) -> Tensor:
+                says: Tensor = cross(layer, hidden)
+                means[layer].add(says[:, -mask.shape[1] :], mask)  # the prompt's positions do not count
+                return says
+
+            self.decoder.teacher_forced(embedded, recorded)
+        return torch.cat([mean.result() for mean in means])
+
+    def heard(self, manifest: Path) -> Iterator[tuple[Batch, Encoded]]:
+        """Utterances of (this process's share of) a set, encoded."""
+        batches = self.recogniser.batches(Manifest(manifest), BATCH)
+        with Bar(self.config.method, len(batches.plan(1))) as bar:
+            for group in batches.steps(1, rank=self.world.rank, world=self.world.size):
+                for batch in group:
+                    if len(batch):
+                        yield batch, self.recogniser.encode(batch)
+                bar.advance()
+
+    def taught(self, manifest: Path) -> TaughtBatches:
+        store = store_tokens([manifest], self.recogniser.tokenizer, self.out / "text")
+        path = store.folder / f"teacher-{self.recogniser.fingerprint[:16]}.f32"
+        if self.world.first and not path.exists():
+            write_teacher(self.recogniser, manifest, store, path)
+        self.world.wait()
+        config = SentenceConfig(max_size=self.config.batch)
+        return TaughtBatches(store, path, self.decoder.size, config, self.config.seed)
+
+    def fixed_recording(self) -> Tensor:
+        """Encoder states of 30 s of digital silence, or of noise and then silence. (T, D)"""
+        samples = torch.zeros(self.recogniser.features.max_samples)
+        if self.config.method == "noise":
+            generator = torch.Generator().manual_seed(self.config.seed)
+            count = min(int(self.config.seconds * self.recogniser.features.sampling_rate), len(samples))
+            samples[:count] = 0.05 * torch.randn(count, generator=generator)
+        return self.recogniser.listen([samples]).states[0].clone()
+
+    def lm_model(self) -> dict[str, Any]:
+        """Density ratio: an LSTM of the decoder's size."""
+        tokenizer = self.recogniser.tokenizer
+        model = {"kind": "lstm_lm", "vocab_size": tokenizer.size, "end": tokenizer.end, "embedding": 128}
+        return model | {"size": self.decoder.size, "dropout": 0.2}
+
+    def perplexity(self, dev: Path) -> dict[str, Any]:
+        return whisper_ilm_perplexity(self.recogniser, self.out, self.transcribed(dev))
+
+
+def whisper_ilm_perplexity(recogniser: WhisperRecogniser, ilm: str | Path, manifest: Path) -> dict[str, Any]:
+    """Perplexity of an estimated internal LM on the transcripts of a manifest."""
+    loaded = load_ilm(ilm, recogniser)
+    if loaded.context is None or not loaded.context.needs_encoder:
+        store = store_tokens([manifest], recogniser.tokenizer, Path(ilm) / "text")
+        batches: Any = SentenceBatches(store, SentenceConfig(max_size=LABELS, order="sorted"))
+    else:
+        batches = recogniser.batches(Manifest(manifest), BATCH)
+    lm = loaded.language_model(recogniser)
+    with Bar("perplexity", len(batches.plan(1))) as bar:
+
+        def shown() -> Iterator[Any]:
+            for group in batches.steps(1):
+                yield from group
+                bar.advance()
+
+        return perplexity(lm, shown(), recogniser.tokenizer, recogniser.encoder).to_json()
