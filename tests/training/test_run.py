@@ -143,6 +143,8 @@ def test_two_processes_train_the_same_recogniser_as_one(tones: Path, tmp_path: P
     for process in group:
         process.start()
     for process in group:
+        process.join(120)
+        process.kill()
         process.join()
     assert [process.exitcode for process in group] == [0, 0]
     one, two = (load_model(tmp_path / name).aed.state_dict() for name in ("one", "two"))

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,24 +94,7 @@ def test_many_processes_give_the_result_of_one(tmp_path: Path, processes: int, a
     options = {"accumulate": accumulate, "grows_at": 2, "items": items}
     changes: dict[str, Any] = {"sub_epochs": 3, "optimizer": {"kind": "sgd", "clip": 1.0}, "seed": 3}
     single = train_toy(ToyTask(**options), toy_config(**changes), str(tmp_path / "single"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    group = []
-    for rank in range(processes):
-        environment = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "MASTER_PORT": port}
-        arguments = (
-            str(tmp_path / "many"),
-            options,
-            changes,
-            {name: str(value) for name, value in environment.items()},
-        )
-        group.append(PROCESSES.Process(target=_as_rank, args=arguments))
-    for process in group:
-        process.start()
-    for process in group:
-        process.join()
-    assert [process.exitcode for process in group] == [0] * processes
+    assert run_ranks(processes, tmp_path / "many", options, changes) == [0] * processes
     many = torch.load(tmp_path / "many/weights.pt")
     for name, tensor in single.items():
         torch.testing.assert_close(many[name], tensor, rtol=1e-4, atol=1e-6)
@@ -122,9 +106,40 @@ def test_many_processes_give_the_result_of_one(tmp_path: Path, processes: int, a
         assert one["dev_ce"] == pytest.approx(other["dev_ce"], rel=1e-4)
 
 
+def run_ranks(processes: int, folder: Path, options: dict[str, Any], changes: dict[str, Any]) -> list[int]:
+    """Train in many processes as torchrun starts them; their exit codes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    group = []
+    for rank in range(processes):
+        ranks = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_PORT": port}
+        group.append(PROCESSES.Process(target=_as_rank, args=(str(folder), options, changes, ranks)))
+    for process in group:
+        process.start()
+    for process in group:
+        process.join(120)
+        process.kill()
+        process.join()
+    return [process.exitcode for process in group]
+
+
 def _as_rank(folder: str, options: dict[str, Any], changes: dict[str, Any], environment: dict[str, str]) -> None:
     os.environ.update(environment, MASTER_ADDR="127.0.0.1")
-    toy_process(folder, options, changes)
+    try:
+        toy_process(folder, options, changes)
+    except FewerError as error:
+        Path(f"{folder}/error-{environment['RANK']}").write_text(str(error))
+        raise SystemExit(1) from error
+
+
+def test_a_loss_that_is_not_finite_stops_all_processes_with_its_ids(tmp_path: Path) -> None:
+    assert run_ranks(2, tmp_path, {"poison": 7, "accumulate": 2}, {}) == [1, 1]
+    for rank in range(2):
+        message = (tmp_path / f"error-{rank}").read_text()
+        assert "a loss is not finite in sub-epoch 2" in message
+        assert "item-7" in message
+        assert len(message.split("item-")) - 1 <= 6  # the one bad batch, not the whole step
 
 
 def test_accumulated_batches_and_the_penalty_are_summed_and_divided_by_all_labels(tmp_path: Path) -> None:
@@ -232,6 +247,12 @@ def test_bfloat16_trains_to_about_the_same_loss(tmp_path: Path) -> None:
         losses.append(trainer.progress.history[-1]["dev_ce"])
     assert losses[0] != losses[1]
     assert losses[0] == pytest.approx(losses[1], rel=0.02)
+
+
+def test_tensorboard_that_is_not_installed_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(FewerError, match=r"pip install 'fewer\[tensorboard\]'"):
+        train_toy(ToyTask(), toy_config(tensorboard=True), str(tmp_path))
 
 
 def test_curves_and_tensorboard(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from fewer.training.configs import AedTrainConfig, TrainConfig
 from fewer.training.growing import stage_config
 from fewer.training.model_folder import ModelConfig, build_model
 from fewer.training.schedule import learning_rate
+from fewer.training.trainer import duration
 from fewer.training.world import choose_device
 
 SAMPLE = 500  # transcripts from which labels per character are estimated
@@ -249,7 +250,7 @@ def _schedule_lines(config: TrainConfig) -> list[str]:
     lines += [
         f"{unit} of one batch ({batches.accumulate} for a step), steps of each sub-epoch, PFLOP of all of them",
         f"{rates}; {config.sub_epochs} sub-epochs of 1/{batches.sub_epochs} = "
-        f"{config.sub_epochs / batches.sub_epochs:g} epochs",
+        f"{config.sub_epochs / batches.sub_epochs:.3g} epochs",
         *_curriculum_lines(config),
         "",
     ]
@@ -277,11 +278,10 @@ def _cost_lines(config: TrainConfig, table: list[Phase]) -> list[str]:
     flops = sum(phase.flops for phase in table)
     device = choose_device(config.device)
     speed = matmul_speed(device)
-    hours = flops / speed / 3600
     return [
         f"{steps:,} steps, {flops:.3g} floating-point operations",
         f"at the {speed / 1e9:,.0f} GFLOP/s measured here ({device}, {torch.get_num_threads()} threads): "
-        f"{hours:,.1f} hours at least; a real step reaches a part of that speed",
+        f"{duration(flops / speed)} at least; a real step reaches a part of that speed",
     ]
 
 

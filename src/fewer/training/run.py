@@ -48,19 +48,21 @@ def train_model(config: TrainConfig, folder: str | Path, fall_back: bool = False
 
     fall_back: go on from the checkpoint before the last one if that is damaged.
     """
-    folder = Path(folder)
     with joined(config.device) as world:
-        tokenizer = load_tokenizer(config.tokenizer)
-        check_labels(config.model, tokenizer, config.tokenizer)
-        if world.first:
-            open_folder(config, folder, tokenizer, world)
-        world.wait()
-        task, marks = make_task(config, folder, tokenizer, world)
-        marks = [json.dumps(effective(config)), tokenizer.fingerprint, *marks]
-        trainer = Trainer(task, config, folder, world, fingerprint(*marks))
-        model = trainer.run(fall_back)
-        if world.first:
-            save_model(folder, model)
+        _train(config, Path(folder), fall_back, world)
+
+
+def _train(config: TrainConfig, folder: Path, fall_back: bool, world: World) -> None:
+    tokenizer = load_tokenizer(config.tokenizer)
+    check_labels(config.model, tokenizer, config.tokenizer)
+    if world.first:
+        open_folder(config, folder, tokenizer, world)
+    world.wait()
+    task, marks = make_task(config, folder, tokenizer, world)
+    marks = [json.dumps(effective(config)), tokenizer.fingerprint, *marks]
+    model = Trainer(task, config, folder, world, fingerprint(*marks)).run(fall_back)
+    if world.first:
+        save_model(folder, model)
 
 
 def open_folder(config: TrainConfig, folder: Path, tokenizer: Tokenizer, world: World) -> None:

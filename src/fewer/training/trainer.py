@@ -225,15 +225,16 @@ class Trainer:
         )
 
     def _finish_sub_epoch(self, dev: Plan, bar: "Bar | _Silent") -> None:
-        progress = self.progress
+        progress, began = self.progress, time.monotonic()
+        means = self.evaluate(dev, bar)
         entry: dict[str, Any] = {
             "sub_epoch": progress.sub_epoch,
             "stage": progress.stage,
             "rate": self.optimizer.param_groups[0]["lr"],
-            "seconds": round(progress.seconds, 1),
+            "seconds": round(progress.seconds + time.monotonic() - began, 1),
         }
         entry |= {f"train_{name}": value for name, value in self._train_means().items()}
-        entry |= {f"dev_{name}": value for name, value in self.evaluate(dev, bar).items()}
+        entry |= {f"dev_{name}": value for name, value in means.items()}
         progress.history.append(entry)
         progress.sub_epoch, progress.step, progress.sums, progress.seconds = progress.sub_epoch + 1, 0, {}, 0.0
         if self.records is not None:
@@ -344,4 +345,4 @@ def duration(seconds: float) -> str:
     """Seconds, minutes or hours, whatever reads best."""
     if seconds < 100:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"

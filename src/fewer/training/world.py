@@ -1,6 +1,8 @@
 """The processes of a run: one alone, or many under torchrun."""
 
+import gc
 import os
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,7 +75,11 @@ def joined(device: str = "auto") -> Iterator[World]:
     distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     try:
         yield World(rank, size, chosen)
+    except BaseException as error:
+        traceback.clear_frames(error.__traceback__)  # or they keep models that hold on to the group until the exit
+        raise
     finally:
+        gc.collect()
         distributed.destroy_process_group()
 
 
