@@ -22,6 +22,7 @@ COMMANDS: list[str] = [
     "rescore",
     "score",
     "perplexity",
+    "report",
 ]
 
 app = typer.Typer(
