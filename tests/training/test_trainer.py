@@ -182,6 +182,14 @@ def test_a_loss_that_is_not_finite_names_the_batch_and_keeps_the_checkpoint(tmp_
     train_toy(ToyTask(), toy_config(), str(tmp_path))  # and it can go on from there
 
 
+def test_a_gradient_that_is_not_finite_stops_before_it_reaches_the_weights(tmp_path: Path) -> None:
+    task = ToyTask(poison=7, poison_gradient=True)
+    trainer = Trainer(task, toy_config(), tmp_path, alone(), "toy")
+    with pytest.raises(FewerError, match=r"the gradient is not finite in sub-epoch 2, .*item-7\b"):
+        trainer.run()
+    assert all(tensor.isfinite().all() for tensor in trainer.module.state_dict().values())
+
+
 def test_another_configuration_is_noticed(tmp_path: Path) -> None:
     train_toy(ToyTask(), toy_config(sub_epochs=1), str(tmp_path))
     with pytest.raises(FewerError, match="another configuration"):

@@ -61,10 +61,18 @@ class ToyData(Batches[ToyBatch]):
 
 
 class ToyTask:
-    """Item number `poison` makes the loss infinite after the first sub-epoch."""
+    """Item number `poison` makes the loss infinite after the first sub-epoch, or its gradient alone."""
 
-    def __init__(self, dropout: float = 0.0, grows_at: int = 0, accumulate: int = 1, poison: int = -1, items: int = 50):
-        self.dropout, self.grows_at, self.poison = dropout, grows_at, poison
+    def __init__(
+        self,
+        dropout: float = 0.0,
+        grows_at: int = 0,
+        accumulate: int = 1,
+        poison: int = -1,
+        items: int = 50,
+        poison_gradient: bool = False,
+    ):
+        self.dropout, self.grows_at, self.poison, self.poison_gradient = dropout, grows_at, poison, poison_gradient
         self.train, self.dev = ToyData(items, accumulate), ToyData(items, accumulate)
 
     def stage(self, sub_epoch: int) -> int:
@@ -81,7 +89,7 @@ class ToyTask:
         log_probs = module(batch.labels, use_rare="item-0" not in batch.ids)
         total = smoothed_cross_entropy(log_probs, batch.labels, batch.label_lengths, 0.1)
         if f"item-{self.poison}" in batch.ids and moment.training and moment.sub_epoch > 1:
-            total = total * float("inf")
+            total = total + (0 * module.rare).sqrt() if self.poison_gradient else total * float("inf")  # type: ignore[operator]
         return Losses(total, {"ce": smoothed_cross_entropy(log_probs.detach(), batch.labels, batch.label_lengths)})
 
     def penalty(self, module: nn.Module) -> Tensor | None:

@@ -217,12 +217,14 @@ class Trainer:
 
     def _not_finite(self, what: str, ids: list[str]) -> str:
         progress = self.progress
-        files = self.checkpoints.files()
-        kept = f"the last good checkpoint is {files[-1]}" if files else "there is no checkpoint yet"
         return (
             f"{what} is not finite in sub-epoch {progress.sub_epoch}, step {progress.step + 1}, in the batch of "
-            f"{', '.join(ids)}; {kept}. Look at these utterances, or lower the learning rate"
+            f"{', '.join(ids)}; {self._last_good()}. Look at these utterances, or lower the learning rate"
         )
+
+    def _last_good(self) -> str:
+        files = self.checkpoints.files()
+        return f"the last good checkpoint is {files[-1]}" if files else "there is no checkpoint yet"
 
     def _finish_sub_epoch(self, dev: Plan, bar: "Bar | _Silent") -> None:
         progress, began = self.progress, time.monotonic()
@@ -259,7 +261,8 @@ class Trainer:
         means = {name: value / totals["labels"] for name, value in totals.items() if name != "labels"}
         if not math.isfinite(means["ce"]):
             raise FewerError(
-                f"the dev loss is not finite after sub-epoch {self.progress.sub_epoch}; lower the learning rate"
+                f"the dev loss is not finite after sub-epoch {self.progress.sub_epoch}; {self._last_good()}. "
+                "Lower the learning rate"
             )
         return means
 
