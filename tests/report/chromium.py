@@ -45,7 +45,9 @@ class Chromium:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             port, path = self._address()
-            self.socket = websocket.create_connection(f"ws://127.0.0.1:{port}{path}", timeout=SECONDS, suppress_origin=True)
+            self.socket = websocket.create_connection(
+                f"ws://127.0.0.1:{port}{path}", timeout=SECONDS, suppress_origin=True
+            )
             self.session: str | None = None
             target = next(t for t in self.send("Target.getTargets")["targetInfos"] if t["type"] == "page")
             attached = self.send("Target.attachToTarget", targetId=target["targetId"], flatten=True)
@@ -57,7 +59,9 @@ class Chromium:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             self.session = None
             self.send("Browser.close")

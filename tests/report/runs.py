@@ -31,9 +31,46 @@ NAMES = {
     "lodr": ("LODR", 2.9),
     "decoder_like": ("Decoder-like LM", 1.8),
 }  # method -> its name and how noisily it sees the recogniser's lean
-HARBOUR = "berth pilot quay ballast mooring harbour tide bow stern cargo crane buoy channel anchor vessel knots".split()
-HOME = "birth pile key ballad morning arbour tied bough stone cargos crown boy china anger vassal nuts".split()
-SHARED = "the a to on at of and ready clear for with starboard port inbound two three seven please report".split()
+CONFUSED = {
+    "berth": "birth",
+    "pilot": "pile",
+    "quay": "key",
+    "ballast": "ballad",
+    "mooring": "morning",
+    "harbour": "arbour",
+    "tide": "tied",
+    "bow": "bough",
+    "stern": "stone",
+    "cargo": "cargos",
+    "crane": "crown",
+    "buoy": "boy",
+    "channel": "china",
+    "anchor": "anger",
+    "vessel": "vassal",
+    "knots": "nuts",
+}  # words of the target domain -> what they are taken for
+HARBOUR, HOME = list(CONFUSED), list(CONFUSED.values())
+SHARED = [
+    "the",
+    "a",
+    "to",
+    "on",
+    "at",
+    "of",
+    "and",
+    "ready",
+    "clear",
+    "for",
+    "with",
+    "starboard",
+    "port",
+    "inbound",
+    "two",
+    "three",
+    "seven",
+    "please",
+    "report",
+]
 
 
 @dataclass(frozen=True)
@@ -226,8 +263,35 @@ def _write_attention(folder: Path, world: World, seed: int) -> None:
     write_json(folder / "attention.json", {"utterances": utterances})
 
 
-def hostile_nbest(path: Path, texts: dict[str, tuple[str, str]]) -> None:
-    """An N-best file of one hypothesis for each utterance: id -> reference and hypothesis."""
-    header = Header(("aed",), {"aed": 1.0}, LengthPolicy())
-    lists = [NBest(id, (Hypothesis(hyp, (1,), {"aed": -1.0}, 2, -0.5),), ref) for id, (ref, hyp) in texts.items()]
-    write_nbest(path, header, lists)
+HOSTILE = "</script><img src=x onerror='window.hacked=1'>&amp;\"{{data}}${1}<!--"
+
+
+def make_hostile_run(folder: Path) -> Path:
+    """A run in which every text wants to be markup."""
+    texts = {f"{HOSTILE}-{n}": (f"a {HOSTILE} b", f"a b {HOSTILE}") for n in range(3)}
+    for method, order in (("sf", 1), ("zero", -1)):
+        header = Header(("aed", "lm"), {"aed": 1.0, "lm": 0.3}, LengthPolicy())
+        lists = []
+        for id, (ref, hyp) in texts.items():
+            found = [
+                Hypothesis(text, (n,), {"aed": -1.0, "lm": -2.0 - n}, 3, 0.0)
+                for n, text in enumerate((ref, hyp)[::order])
+            ]
+            lists.append(NBest(id, tuple(found), ref, HOSTILE))
+        write_nbest(folder / "pools" / f"{method}.jsonl", header, lists)
+        write_nbest(folder / "decodes" / "dev" / f"{method}.jsonl", header, lists)
+    score = {"wer": 10.0, "low": 9.0, "high": 11.0, "p_vs_sf": 0.5}
+    rows = [
+        {"method": method, "name": f"{method} {HOSTILE}", "ilm_ppl": 5.0, "ilm_ppl_set": HOSTILE, "wer": {"dev": score}}
+        for method in ("sf", "zero")
+    ]
+    results = {"title": HOSTILE, "tuned_on": "dev", "sets": ["dev"], "rows": rows, "warnings": [HOSTILE]}
+    results |= {"versions": {HOSTILE: HOSTILE}, "commands": [HOSTILE], "seconds": {HOSTILE: 1.0}, "seed": 1}
+    write_json(folder / "results.json", results)
+    attention = {"id": HOSTILE, "text": HOSTILE, "labels": [HOSTILE, "b"], "weights": [[0.5, 0.5], [1.0, 0.0]]}
+    write_json(folder / "attention.json", {"utterances": [attention]})
+    curves = folder / "models" / "<img src=x onerror=window.hacked=1>" / "curves.jsonl"
+    curves.parent.mkdir(parents=True)
+    points = [{"kind": "sub_epoch", "step": n, "train_ce": 1.0 / n, "dev_ce": 1.0} for n in (1, 2)]
+    curves.write_text("".join(json.dumps(point) + "\n" for point in points))
+    return folder
