@@ -82,7 +82,9 @@ def additive_energies(keys: Tensor, query: Tensor, feedback: Tensor, weight: Ten
 
     keys (B, T, E), query (B, K, E), feedback (B, K, T), weight (E,), energy v (E,) -> (B, K, T)
     """
-    result: Tensor = _AdditiveEnergies.apply(keys, query, feedback, weight, energy)
+    with torch.autocast(keys.device.type, enabled=False):  # which would mix types between forward and backward
+        tensors = [tensor.to(energy.dtype) for tensor in (keys, query, feedback, weight)]
+        result: Tensor = _AdditiveEnergies.apply(*tensors, energy)
     return result
 
 

@@ -46,6 +46,9 @@ class Lstm(nn.Module):
 
     def forward(self, inputs: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
         """All steps of a sequence. (B, N, input) -> (B, N, size), last state"""
+        if torch.is_autocast_enabled("cpu") and not _cpu_has_bfloat16():
+            with torch.autocast("cpu", enabled=False):
+                return self(inputs.to(self.bias.dtype), state)
         h, c = self.start(inputs.shape[0]) if state is None else state
         weights = [self.weight_ih, self.weight_hh, self.bias, self.offset]
         initial = (h.unsqueeze(0), c.unsqueeze(0))
@@ -104,3 +107,8 @@ def reversal(lengths: Tensor, longest: int) -> Tensor:
 def reorder_time(values: Tensor, indices: Tensor) -> Tensor:
     """values[b, indices[b, t]]. (B, T, D), (B, T) -> (B, T, D)"""
     return values.gather(1, indices[:, :, None].expand(-1, -1, values.shape[2]))
+
+
+def _cpu_has_bfloat16() -> bool:
+    """Without it oneDNN has no bfloat16 LSTM, and autocast must leave LSTMs in float32."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -50,15 +50,17 @@ def encode_set(system: System, manifest: Manifest, world: World | None = None) -
             if not len(items):
                 continue
             cuts = [manifest[item] for item in items.tolist()]
-            utterances = [
-                Utterance(item, cut.id, cut.supervisions[0].text, cut.supervisions[0].speaker)
-                for item, cut in zip(items.tolist(), cuts, strict=True)
-            ]
+            utterances = [_utterance(item, cut) for item, cut in zip(items.tolist(), cuts, strict=True)]
             encoded = recogniser.encode(batches.load(items, 1))
             for utterance, frames in zip(utterances, encoded.lengths.tolist(), strict=True):
                 if frames < 1:
                     raise FewerError(f"utterance {utterance.id} is too short: the encoder leaves no frame of it")
             yield EncodedBatch(utterances, encoded)
+
+
+def _utterance(index: int, cut: Any) -> Utterance:
+    spoken = cut.supervisions[0] if cut.supervisions else None
+    return Utterance(index, cut.id, spoken and spoken.text, spoken and spoken.speaker)
 
 
 def search_set(

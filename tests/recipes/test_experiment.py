@@ -1,0 +1,207 @@
+"""An experiment from audio to table on a corpus of tones, and its parts."""
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fewer.config import parse_config
+from fewer.data.manifest import Manifest
+from fewer.errors import FewerError
+from fewer.recipes.config import ExperimentConfig
+from fewer.recipes.decode import decode, encode_set, search_set
+from fewer.recipes.experiment import Experiment
+from fewer.recipes.perplexity import measure
+from fewer.recipes.rescore import rescore
+from fewer.recipes.system import load_lm_and_tokenizer, load_system
+from fewer.search.beam import SearchOptions
+from fewer.search.nbest import LengthPolicy, read_header, read_nbest
+from fewer.training.world import World
+from tests.training.tones import aed_values, lm_values, write_tones
+
+ROWS = ["none", "sf", "dr", "zero", "enc_avg", "seq_avg", "mini_lstm", "lodr"]
+
+
+def experiment_values(folder: Path) -> dict[str, Any]:
+    lm = {"kind": "lstm_lm", "embedding": 4, "size": 8}
+    aed, lm_train = aed_values(folder), lm_values(folder, lm)
+    for values in (aed, lm_train):
+        del values["tokenizer"]
+    return {
+        "title": "Tones",
+        "tokenizer": {"path": str(folder / "tokenizer.json")},
+        "recognisers": {"aed": {"train": aed}},
+        "lms": {"lm": {"train": lm_train}},
+        "train": str(folder / "train.jsonl"),
+        "dev": str(folder / "dev.jsonl"),
+        "tune": str(folder / "dev.jsonl"),
+        "sets": {"dev": str(folder / "dev.jsonl"), "train": str(folder / "train.jsonl")},
+        "rows": [{"method": method} for method in ROWS],
+        "ilm": {"all": {"units": 4, "passes": 1, "batch": 40}},
+        "beam": 3,
+        "tuning": {"budget": 3, "space": {"step": 0.1, "length_step": 0.25}},
+        "lm_text": [str(folder / "train.txt")],
+    }
+
+
+@pytest.fixture(scope="module")
+def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tones")
+    write_tones(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tones: Path) -> Path:
+    config = parse_config(ExperimentConfig, experiment_values(tones), "tones")
+    Experiment(config, tones / "run").run()
+    return tones / "run"
+
+
+def test_the_results_have_a_row_for_each_method_in_order(run: Path) -> None:
+    results = json.loads((run / "results.json").read_text())
+    assert [row["method"] for row in results["rows"]] == ROWS
+    for row in results["rows"]:
+        assert set(row["wer"]) == {"dev", "train"}
+        assert row["wer"]["dev"]["low"] <= row["wer"]["dev"]["wer"] <= row["wer"]["dev"]["high"]
+        assert row["decodes"] <= 3
+        assert (row["ilm_ppl"] is None) == (row["method"] in ("none", "sf"))
+        assert (row["wer"]["dev"]["p_vs_sf"] is None) == (row["method"] == "sf")
+        assert (run / "pools" / f"{row['method']}.jsonl").exists()
+    assert any("tuned on" in warning for warning in results["warnings"])
+
+
+def test_a_finished_experiment_is_not_done_twice(run: Path, tones: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*.safetensors")}
+    decodes = {path: path.stat().st_mtime_ns for path in (run / "decodes").rglob("*.jsonl")}
+    results = json.loads((run / "results.json").read_text())
+    again = Experiment(parse_config(ExperimentConfig, experiment_values(tones), "tones"), run).run()
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*.safetensors")} == before
+    assert {path: path.stat().st_mtime_ns for path in (run / "decodes").rglob("*.jsonl")} == decodes
+    assert again["rows"] == results["rows"]
+
+
+def test_another_configuration_in_the_same_folder_is_noticed(run: Path, tones: Path) -> None:
+    values = experiment_values(tones) | {"beam": 4}
+    with pytest.raises(FewerError, match="beam differ"):
+        Experiment(parse_config(ExperimentConfig, values, "tones"), run).run()
+
+
+def test_n_best_lists_come_in_the_manifests_order_with_every_terms_score(run: Path, tones: Path) -> None:
+    lists = list(read_nbest(run / "decodes" / "train" / "mini_lstm.jsonl"))
+    manifest = Manifest(tones / "train.jsonl")
+    assert [nbest.id for nbest in lists] == list(manifest.ids())
+    assert [nbest.ref for nbest in lists] == list(manifest.texts())
+    header = read_header(run / "decodes" / "train" / "mini_lstm.jsonl")
+    assert set(header.terms) == {"aed", "lm", "ilm"}
+    for nbest in lists:
+        for hypothesis in nbest.hypotheses:
+            assert hypothesis.rescored(header.scales, header.length) == pytest.approx(hypothesis.score, abs=1e-4)
+
+
+def test_decoding_in_other_batches_gives_the_same_lists(run: Path, tones: Path) -> None:
+    system = load_system(run / "models" / "aed", run / "models" / "lm", run / "ilm" / "aed" / "mini_lstm")
+    scales, options = {"lm": 0.5, "ilm": -0.3}, SearchOptions(beam=3)
+    manifest = Manifest(tones / "dev.jsonl")
+    together = dict(search_set(system, encode_set(system, manifest), scales, options))
+    singles = {}
+    for rank in range(len(manifest)):
+        world = World(rank, len(manifest), torch.device("cpu"))
+        singles.update(dict(search_set(system, encode_set(system, manifest, world), scales, options)))
+    assert sorted(together) == sorted(singles) == list(range(len(manifest)))
+    for index, nbest in together.items():
+        assert [h.tokens for h in nbest.hypotheses] == [h.tokens for h in singles[index].hypotheses]
+        for one, other in zip(nbest.hypotheses, singles[index].hypotheses, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+def _decode_share(rank: int, model: str, manifest: str, out: str, port: int) -> None:
+    import os
+
+    from fewer.training.world import joined
+
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    with joined("cpu") as world:
+        decode(load_system(model), manifest, out, {}, SearchOptions(beam=2), world)
+
+
+def test_two_processes_share_the_utterances_and_merge(run: Path, tones: Path, tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    model, manifest = str(run / "models" / "aed"), str(tones / "dev.jsonl")
+    decode(load_system(model), manifest, tmp_path / "alone.jsonl", {}, SearchOptions(beam=2))
+    context = multiprocessing.get_context("spawn")
+    arguments = (model, manifest, str(tmp_path / "both.jsonl"), port)
+    workers = [context.Process(target=_decode_share, args=(rank, *arguments)) for rank in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+        assert worker.exitcode == 0
+    alone, both = (list(read_nbest(tmp_path / name)) for name in ("alone.jsonl", "both.jsonl"))
+    assert [nbest.id for nbest in alone] == [nbest.id for nbest in both]
+    assert [n.hypotheses[0].tokens for n in alone] == [n.hypotheses[0].tokens for n in both]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone.jsonl", "both.jsonl"]
+
+
+def test_ctc_is_one_more_term(run: Path, tones: Path, tmp_path: Path) -> None:
+    system = load_system(run / "models" / "aed", ctc=True)
+    options = SearchOptions(beam=2, length=LengthPolicy(0.0, 0.5))
+    decode(system, tones / "dev.jsonl", tmp_path / "n.jsonl", {"ctc": 0.3}, options)
+    assert read_header(tmp_path / "n.jsonl").terms == ("aed", "ctc")
+
+
+def test_rescoring_adds_a_term_that_equals_the_lms_own_score(run: Path, tmp_path: Path) -> None:
+    lm, tokenizer = load_lm_and_tokenizer(run / "models" / "lm")
+    source = run / "decodes" / "dev" / "sf.jsonl"
+    assert rescore(source, tmp_path / "out.jsonl", lm, tokenizer, "again", 0.7) == 6
+    header = read_header(tmp_path / "out.jsonl")
+    for nbest in read_nbest(tmp_path / "out.jsonl"):
+        scores = [hypothesis.score for hypothesis in nbest.hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        for hypothesis in nbest.hypotheses:
+            if hypothesis.ended:
+                assert hypothesis.scores["again"] == pytest.approx(hypothesis.scores["lm"], abs=1e-4)
+            assert hypothesis.score == pytest.approx(hypothesis.rescored(header.scales, header.length))
+
+
+def test_perplexity_of_lms_and_internal_lms(run: Path, tones: Path) -> None:
+    of_lm = measure(run / "models" / "lm", tones / "dev.txt")
+    assert of_lm["sentences"] == 6
+    assert 1 < of_lm["ppl_label"] < 10
+    stored = json.loads((run / "ilm" / "aed" / "mini_lstm" / "ilm.json").read_text())["perplexity"]["dev"]
+    again = measure(run / "ilm" / "aed" / "mini_lstm", tones / "dev.jsonl", run / "models" / "aed")
+    assert again["ppl_label"] == pytest.approx(stored["ppl_label"], rel=1e-6)
+    with pytest.raises(FewerError, match="--model"):
+        measure(run / "ilm" / "aed" / "mini_lstm", tones / "dev.jsonl")
+
+
+def test_an_lm_with_another_tokenizer_is_refused(run: Path, tones: Path, tmp_path: Path) -> None:
+    from fewer.data.tokenizers import train_characters
+    from fewer.training.configs import parse_train_config
+    from fewer.training.run import train_model
+
+    train_characters(["abcde"]).save(tmp_path / "tokenizer.json")
+    values = lm_values(tones, {"kind": "lstm_lm", "embedding": 4, "size": 8}) | {"sub_epochs": 1}
+    values["tokenizer"] = str(tmp_path / "tokenizer.json")
+    train_model(parse_train_config(values, "lm"), tmp_path / "lm")
+    with pytest.raises(FewerError, match="another tokenizer"):
+        load_system(run / "models" / "aed", tmp_path / "lm")
+
+
+def test_audio_too_short_for_features_is_named_and_nothing_is_left(run: Path, tones: Path, tmp_path: Path) -> None:
+    line = json.loads((tones / "dev.jsonl").read_text().splitlines()[0])
+    line |= {"id": "blip", "duration": 0.005}
+    line["supervisions"][0] |= {"duration": 0.005}
+    (tmp_path / "short.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(FewerError, match="blip"):
+        decode(load_system(run / "models" / "aed"), tmp_path / "short.jsonl", tmp_path / "n.jsonl", {})
+    assert not (tmp_path / "n.jsonl").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".n.jsonl")]
