@@ -29,6 +29,8 @@ def random_ngrams(seed: int, order: int, vocab_size: int) -> list[tuple[Tensor, 
         ngrams = [(*h, v) for h in histories for v in range(vocab_size) if rng.random() < 0.5]
         rng.shuffle(ngrams)
         ngrams = [tuple(int(x) for x in ngram) for ngram in ngrams]
+        if not ngrams:  # then this is the highest order, whose weights of backing off mean nothing
+            break
     return orders
 
 

@@ -8,10 +8,6 @@ import typer
 from fewer.errors import FewerError
 
 if TYPE_CHECKING:
-    from fewer.recipes.decode import EncodedBatch
-    from fewer.recipes.system import System
-    from fewer.search.beam import SearchOptions
-    from fewer.tuning.methods import Method
     from fewer.tuning.tune import TuneResult
 
 
@@ -63,6 +59,7 @@ def command(
     from fewer.evaluation.normalise import load_normaliser
     from fewer.recipes.decode import encode_set
     from fewer.recipes.system import System, load_recogniser, load_system
+    from fewer.recipes.tuning import identity, tuning_method
     from fewer.search.beam import SearchOptions
     from fewer.training.world import joined
     from fewer.tuning.methods import tune_all
@@ -83,8 +80,7 @@ def command(
     for folder in ([None] if sf or not ilm else []) + list(ilm or []):
         name = folder.name if folder is not None else "sf" if lm else "none"
         system = load_system(recogniser, lm, folder, ctc, end_by)
-        identity = _identity(system, [lm, folder], search, manifest)
-        methods.append(_method(name, system, batches, search, identity))
+        methods.append(tuning_method(name, system, batches, search, identity(system, search, manifest)))
     results = tune_all(methods, options, metric, out, manifest.stem)
     for name, result in results.items():
         print(_line(name, result))
@@ -121,46 +117,6 @@ def _number(text: str, where: str, example: str) -> float:
         return float(text)
     except ValueError:
         raise FewerError(f"{where}: '{text}' is not a number; write it as {example}") from None
-
-
-def _method(
-    name: str, system: "System", batches: "list[EncodedBatch]", search: "SearchOptions", identity: str
-) -> "Method":
-    """A system that can be decoded at any scales, and score what another one's search has found."""
-    from dataclasses import replace
-
-    from fewer.recipes.decode import search_set
-    from fewer.search.nbest import NBest
-    from fewer.tuning.forced import add_terms
-    from fewer.tuning.methods import Method
-    from fewer.tuning.space import Scales
-
-    scorers = system.scorers()
-
-    def decode(scales: Scales) -> list[NBest]:
-        found = dict(search_set(system, batches, scales.terms, replace(search, length=scales.length), scorers))
-        return [found[index] for index in sorted(found)]
-
-    def rescore(lists: list[NBest]) -> list[NBest]:
-        scored = lists[0].hypotheses[0].scores
-        needed = [scorer for scorer in scorers if scorer is scorers[0] or not scored.keys() >= set(scorer.terms)]
-        encoded = [([utterance.id for utterance in batch.utterances], batch.encoded) for batch in batches]
-        return add_terms(system.fusion({}, needed), encoded, lists)
-
-    return Method(name, system.fusion({}, scorers).terms, decode, rescore, identity=identity)
-
-
-def _identity(system: "System", sources: "list[str | Path | None]", search: "SearchOptions", manifest: Path) -> str:
-    """Names all that a decode depends on but the scales."""
-    from fewer.files import fingerprint
-
-    parts: list[str | Path] = [system.recogniser.fingerprint, repr(search), repr(system.ctc)]
-    parts += [repr(system.end_scored_by), manifest]
-    for source in sources:
-        path = None if source is None else Path(source)
-        weights = [] if path is None else sorted([*path.glob("*.safetensors"), *path.glob("lm/*.safetensors")])
-        parts += ["none"] if path is None else weights or [path if path.is_file() else str(path)]
-    return fingerprint(*parts)
 
 
 def _line(name: str, result: "TuneResult") -> str:

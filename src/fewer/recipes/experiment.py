@@ -29,16 +29,17 @@ from fewer.errors import FewerError
 from fewer.evaluation.guards import text_overlap
 from fewer.evaluation.normalise import load_normaliser
 from fewer.evaluation.wer import Result, compare
-from fewer.files import fingerprint, read_json, write_json
+from fewer.files import read_json, write_json
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
 from fewer.ilm.methods import IlmConfig
 from fewer.progress import say
 from fewer.recipes.config import ExperimentConfig, LmSource, ModelSource, Row
-from fewer.recipes.decode import EncodedBatch, decode, encode_set, header, search_set
+from fewer.recipes.decode import EncodedBatch, decode, encode_set, header
 from fewer.recipes.system import System, load_recogniser, load_system
+from fewer.recipes.tuning import identity, tuning_method
 from fewer.search.beam import SearchOptions
-from fewer.search.nbest import NBest, read_header, read_nbest
+from fewer.search.nbest import read_header, read_nbest
 from fewer.training.configs import TrainConfig, laid_over, parse_train_config, read_layers
 from fewer.training.model_folder import WEIGHTS
 from fewer.training.ngram_files import save_ngram
@@ -204,35 +205,17 @@ class Experiment:
             if all((self.folder / "tuning" / row.key / "tune.json").exists() for row in rows):
                 continue
             batches = list(encode_set(System(self._loaded(name)), Manifest(config.tune)))
-            methods = [self._method(row, batches) for row in rows]
-            by_lm: dict[str | None, list[Method]] = {}  # decodes are shared between rows with the same LM only
-            for row, method in zip(rows, methods, strict=True):
-                by_lm.setdefault(config.lm_of(row), []).append(method)
-            for group in by_lm.values():
-                tune_all(group, config.tuning, self.metric, self.folder / "tuning", Path(config.tune).stem)
+            for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is the same
+                methods = [self._method(row, batches) for row in rows if config.lm_of(row) == lm]
+                tune_all(methods, config.tuning, self.metric, self.folder / "tuning", Path(config.tune).stem)
         for row in config.rows:
             target = self.folder / "pools" / f"{row.key}.jsonl"
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(self.folder / "tuning" / row.key / "pool.jsonl", target)
 
     def _method(self, row: Row, batches: list[EncodedBatch]) -> Method:
-        system = self.system(row)
-        scorers = system.scorers()
-        fusion = system.fusion({}, scorers)
-
-        def search(scales: Scales) -> list[NBest]:
-            options = SearchOptions(self.config.beam, scales.length)
-            lists = dict(search_set(system, batches, scales.terms, options, scorers))
-            return [lists[index] for index in sorted(lists)]
-
-        models = [str(system.recogniser.fingerprint), json.dumps(self._sources(row)), str(self.config.beam)]
-        return Method(row.key, fusion.terms, search, identity=fingerprint(*models, Path(self.config.tune)))
-
-    def _sources(self, row: Row) -> list[Any]:
-        """What a row's decodes depend on besides the recogniser and the scales."""
-        lm = self.config.lm_of(row)
-        ilm = read_json(self.ilm(row) / FACTS)["config"] if row.estimates else None
-        return [self.config.lms[lm].model_dump(mode="json") if lm else None, ilm]
+        system, search = self.system(row), SearchOptions(self.config.beam)
+        return tuning_method(row.key, system, batches, search, identity(system, search, self.config.tune))
 
     def scales(self, row: Row) -> Scales:
         return load_scales(self.folder / "tuning" / row.key / "tune.json")[0]

@@ -152,7 +152,7 @@ def _statistics(config: AedTrainConfig, folder: Path, raw: RawFeatures, train: A
         statistics = measure_statistics(raw, train) if given is None else Statistics.load(given, config.features)
         if world.first:
             statistics.save(path, config.features)
-        world.wait()
+    world.wait()
     return Statistics.load(path, config.features)
 
 
