@@ -173,6 +173,18 @@ def test_a_feed_forward_decoder_must_be_as_wide_as_the_energy() -> None:
         AedConfig(vocab_size=10, decoder=DecoderConfig(state="feed_forward", size=1000))
 
 
+def test_pooling_before_the_first_layer_shortens_the_sequence() -> None:
+    config = small_config()
+    encoder = config.encoder.model_copy(update={"input_pool": 2, "pools": (3,)})
+    assert encoder.reduction == 6
+    model = AED(config.model_copy(update={"encoder": encoder})).eval()
+    features = torch.randn(2, 29, 8)
+    together = model.encode(features, torch.tensor([29, 16]))
+    assert together.lengths.tolist() == [5, 3]
+    alone = model.encode(features[1:, :16], torch.tensor([16]))
+    torch.testing.assert_close(together.states[1, :3], alone.states[0], atol=1e-5, rtol=1e-5)
+
+
 def test_no_convolutions_and_no_layers_hand_on_the_features() -> None:
     config = small_config()
     encoder = config.encoder.model_copy(update={"filters": 0, "layers": 0})

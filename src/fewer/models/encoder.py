@@ -5,7 +5,7 @@ Unlike the original's, its output for a sequence does not depend on the rest of 
 """
 
 import torch
-from pydantic import field_validator
+from pydantic import Field, field_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -19,6 +19,7 @@ class EncoderConfig(Config):
     filters: int = 32  # of each 3×3 convolution; 0: no convolutions
     layers: int = 6  # BLSTM layers; 0: none
     size: int = 1024  # units per direction
+    input_pool: int = Field(default=1, ge=1)  # max-pooling over time before layer 1; 1 in the paper, more is faster
     pools: tuple[int, ...] = (3, 2)  # max-pooling over time after layer 1, layer 2, …
     dropout: float = 0.3  # on every BLSTM layer's input
 
@@ -42,7 +43,7 @@ class EncoderConfig(Config):
     @property
     def reduction(self) -> int:
         """Input frames per encoder frame."""
-        factor = 1
+        factor = self.input_pool
         for pool in self.pools[: self.layers]:
             factor *= pool
         return factor
@@ -63,7 +64,7 @@ class Encoder(nn.Module):
 
     def forward(self, features: Tensor, lengths: Tensor) -> Encoded:
         """(B, T, F), (B,) -> Encoded"""
-        hidden = self.convolve(features, lengths)
+        hidden, lengths = max_pool_time(self.convolve(features, lengths), lengths, self.config.input_pool)
         for index, layer in enumerate(self.layers):
             hidden = layer(self.dropout(hidden), lengths)
             pool = self.config.pools[index] if index < len(self.config.pools) else 1

@@ -172,7 +172,7 @@ def _uses(config: ModelConfig, name: str, amount: Amount) -> float:
     if name.startswith("encoder.convolutions."):
         return amount.frames * (encoder.features >> int(name.split(".")[2]))  # the first pool halves the bins
     if name.startswith("encoder.layers."):
-        return amount.frames / math.prod(encoder.pools[: int(name.split(".")[2])])
+        return amount.frames / encoder.input_pool / math.prod(encoder.pools[: int(name.split(".")[2])])
     if name.startswith(("attention.key", "attention.fertility", "ctc")):
         return amount.frames / encoder.reduction
     return amount.labels
