@@ -263,6 +263,27 @@ def _write_attention(folder: Path, world: World, seed: int) -> None:
     write_json(folder / "attention.json", {"utterances": utterances})
 
 
+TERMS = ("aed", "lm", "ilm")
+
+
+def random_lists(seed: int, utterances: int, hypotheses: int) -> list[NBest]:
+    """Lists with many near ties and a few exact ones."""
+    rng = np.random.default_rng(seed)
+    lists = []
+    for u in range(utterances):
+        found = []
+        for h in range(int(rng.integers(1, hypotheses + 1))):
+            if found and rng.random() < 0.15:
+                scores = dict(found[int(rng.integers(len(found)))].scores)  # a tie: the first must win
+            else:
+                values = np.round(-rng.gamma(4, 2, len(TERMS)), int(rng.integers(1, 15)))
+                scores = dict(zip(TERMS, values.tolist(), strict=True))
+            words = [f"w{rng.integers(5)}" for _ in range(rng.integers(1, 5))]
+            found.append(Hypothesis(" ".join(words), (u, h), scores, len(words) + 1, 0.0))
+        lists.append(NBest(f"u{u}", tuple(found), "w1 w2 w3"))
+    return lists
+
+
 HOSTILE = "</script><img src=x onerror='window.hacked=1'>&amp;\"{{data}}${1}<!--"
 
 

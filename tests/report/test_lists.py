@@ -11,11 +11,9 @@ from fewer.evaluation.transcripts import Ranking, best
 from fewer.evaluation.wer import word_errors
 from fewer.report.blob import Blob
 from fewer.report.lists import EXPONENTS, TextStore, pack_best, pack_list, pack_powers
-from fewer.search.nbest import Header, Hypothesis, LengthPolicy, NBest, read_header, read_nbest, write_nbest
-from tests.report.runs import World
+from fewer.search.nbest import Header, LengthPolicy, NBest, read_header, read_nbest, write_nbest
+from tests.report.runs import TERMS, World, random_lists
 from tests.report.unpacking import Unpacked
-
-TERMS = ("aed", "lm", "ilm")
 
 
 def pack(*paths: Path) -> Unpacked:
@@ -36,24 +34,6 @@ def write(path: Path, lists: list[NBest], length: LengthPolicy | None = None) ->
 def expected(path: Path, ranking: Ranking) -> dict[str, str]:
     scales, policy = ranking.complete(read_header(path), path)
     return {nbest.id: best(nbest, scales, policy).text for nbest in read_nbest(path)}
-
-
-def random_lists(seed: int, utterances: int, hypotheses: int) -> list[NBest]:
-    """Lists with many near ties and a few exact ones."""
-    rng = np.random.default_rng(seed)
-    lists = []
-    for u in range(utterances):
-        found = []
-        for h in range(int(rng.integers(1, hypotheses + 1))):
-            if found and rng.random() < 0.15:
-                scores = dict(found[int(rng.integers(len(found)))].scores)  # a tie: the first must win
-            else:
-                values = np.round(-rng.gamma(4, 2, len(TERMS)), int(rng.integers(1, 15)))
-                scores = dict(zip(TERMS, values.tolist(), strict=True))
-            words = [f"w{rng.integers(5)}" for _ in range(rng.integers(1, 5))]
-            found.append(Hypothesis(" ".join(words), (u, h), scores, len(words) + 1, 0.0))
-        lists.append(NBest(f"u{u}", tuple(found), "w1 w2 w3"))
-    return lists
 
 
 @settings(max_examples=25, deadline=None)

@@ -11,10 +11,11 @@ from fewer.evaluation.alignment import align
 from fewer.evaluation.network import Edit
 from fewer.evaluation.transcripts import Ranking, load_pairs
 from fewer.evaluation.wer import Errors, score
+from fewer.files import write_json
 from fewer.report.page import write_report
-from fewer.search.nbest import read_header, read_nbest
+from fewer.search.nbest import Header, read_header, read_nbest, write_nbest
 from tests.report.chromium import Chromium, find_chromium
-from tests.report.runs import HOSTILE, make_hostile_run, make_run
+from tests.report.runs import HOSTILE, TERMS, make_hostile_run, make_run, random_lists
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no chromium to show the page in (Debian: apt-get install chromium)"
@@ -118,6 +119,20 @@ def test_wer_of_a_run_with_a_length_reward_is_what_score_gives(browser: Chromium
         put(browser, "#length-box", str(reward), "change")
         ranking = Ranking({"lm": lm, "ilm": -ilm}, reward=reward)
         assert shown(browser) == scored(run / "pools" / "zero.jsonl", ranking)
+
+
+def test_equal_scores_are_ranked_as_score_ranks_them(browser: Chromium, tmp_path: Path) -> None:
+    pool = tmp_path / "pools" / "zero.jsonl"
+    write_nbest(pool, Header(TERMS, {"aed": 1.0, "lm": 0.4, "ilm": -0.2}), random_lists(7, 40, 12))
+    rows = [{"method": "zero", "name": "zero", "wer": {}}]
+    write_json(tmp_path / "results.json", {"title": "Ties", "tuned_on": "dev", "sets": ["dev"], "rows": rows})
+    browser.open(write_report(tmp_path))
+    generator = random.Random(8)
+    for _ in range(10):
+        lm, ilm = (round(generator.uniform(0, 1.5), 2) for _ in range(2))
+        put(browser, "#scale-lm", lm)
+        put(browser, "#scale-ilm", ilm)
+        assert shown(browser) == scored(pool, Ranking({"lm": lm, "ilm": -ilm}))
 
 
 def test_values_between_the_sliders_steps_can_be_typed(page: Chromium, run: Path) -> None:
