@@ -56,6 +56,23 @@ def test_the_table_needs_no_script(page: str) -> None:
     assert "1 of 25 test transcripts are in the language model&#x27;s text" in text
 
 
+def test_the_headline_names_the_best_method_by_the_set_that_was_tuned_on(tmp_path: Path) -> None:
+    def row(method: str, tuned: float, test: float, p: float | None) -> dict[str, object]:
+        return {
+            "method": method,
+            "name": method.upper(),
+            "tune_wer": tuned,
+            "wer": {"test": {"wer": test, "p_vs_sf": p}},
+        }
+
+    rows = [row("sf", 8.0, 10.0, None), row("zero", 6.0, 9.0, 0.3), row("dr", 7.0, 5.0, 0.001)]
+    value = {"title": "T", "tuned_on": "dev", "sets": ["test"], "rows": rows}
+    (tmp_path / "results.json").write_text(json.dumps(value))
+    text = re.sub(r"<[^>]*>", "", bare(make_page(tmp_path)))
+    assert "the best method is ZERO" in text  # though another one was luckier on the test set
+    assert "10 % fewer errors than shallow fusion (10.00 %); the difference may be chance" in text
+
+
 def test_the_data_hold_surfaces_curves_and_attention(run: Path, page: str) -> None:
     data = Unpacked.of_page(page)
     surface = Surface.load(run / "tuning" / "zero" / "surface.npz")

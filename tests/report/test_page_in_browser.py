@@ -13,7 +13,7 @@ from fewer.evaluation.transcripts import Ranking, load_pairs
 from fewer.evaluation.wer import Errors, score
 from fewer.files import write_json
 from fewer.report.page import write_report
-from fewer.search.nbest import Header, read_header, read_nbest, write_nbest
+from fewer.search.nbest import Header, Hypothesis, NBest, read_header, read_nbest, write_nbest
 from tests.report.chromium import Chromium, find_chromium
 from tests.report.runs import HOSTILE, TERMS, make_hostile_run, make_run, random_lists
 
@@ -133,6 +133,16 @@ def test_equal_scores_are_ranked_as_score_ranks_them(browser: Chromium, tmp_path
         put(browser, "#scale-lm", lm)
         put(browser, "#scale-ilm", ilm)
         assert shown(browser) == scored(pool, Ranking({"lm": lm, "ilm": -ilm}))
+
+
+def test_rates_are_rounded_as_python_rounds_them(browser: Chromium, tmp_path: Path) -> None:
+    ref = " ".join(f"w{n}" for n in range(800))
+    hypothesis = Hypothesis(ref.replace("w7 ", "x "), (1,), {"aed": -1.0}, 2, -0.5)
+    write_nbest(tmp_path / "pools" / "none.jsonl", Header(("aed",), {"aed": 1.0}), [NBest("u", (hypothesis,), ref)])
+    rows = [{"method": "none", "name": "None", "wer": {}}]
+    write_json(tmp_path / "results.json", {"title": "Ties", "tuned_on": "dev", "sets": ["dev"], "rows": rows})
+    browser.open(write_report(tmp_path))
+    assert shown(browser) == (f"{100 * 1 / 800:.2f}", 1, 800)  # 0.125, whose half goes to the even digit
 
 
 def test_values_between_the_sliders_steps_can_be_typed(page: Chromium, run: Path) -> None:

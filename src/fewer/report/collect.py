@@ -70,9 +70,9 @@ def _row(results: Results, row: Row) -> dict[str, Any]:
 
 def _first_shown(results: Results) -> str:
     """The row that the page opens with: the best one on the set that was tuned on."""
-    name = results.tuned_on if any(results.tuned_on in row.wer for row in results.rows) else results.sets[0]
-    scored = [row for row in results.ordered if name in row.wer] or results.ordered
-    return min(scored, key=lambda row: row.wer[name].wer if name in row.wer else 0.0).key
+    rates = {row.key: results.wer_where_tuned(row) for row in results.ordered}
+    known = {key: rate for key, rate in rates.items() if rate is not None}
+    return min(known, key=lambda key: known[key]) if known else results.ordered[0].key
 
 
 def _lists_of(run: Path, results: Results, name: str, store: TextStore, blob: Blob) -> dict[str, Any]:

@@ -30,16 +30,17 @@ def table_html(results: Results, grid: Grid) -> str:
             _cell(cell, head, axes, base or line.row) for cell, head in zip(line.cells, grid.heads, strict=True)
         )
         rows.append(f'<tr class="{"starts" if starts else ""}">{cells}</tr>')
+    beside = " beside" if any(head.kind == "paper" for head in grid.heads) else ""
     notes = "".join(f"<li>{escape(note)}</li>" for note in (*grid.notes, *_plot_note(results)))
     return (
-        f'<div class="scroll"><table class="results"><thead><tr>{heads}</tr></thead>'
+        f'<div class="scroll"><table class="results{beside}"><thead><tr>{heads}</tr></thead>'
         f'<tbody>{"".join(rows)}</tbody></table></div><ul class="notes">{notes}</ul>'
     )
 
 
 def _plot_note(results: Results) -> list[str]:
     has_base = any(row.method == "sf" for row in results.rows)
-    return ["Dots and lines: the rate and its interval; dashed: shallow fusion."] if has_base else []
+    return ["Marks and lines: the rate and its interval; dotted: shallow fusion."] if has_base else []
 
 
 def _head(head: Head) -> str:
@@ -100,25 +101,24 @@ def _whisker(cell: Cell, axis: tuple[float, float], base: float | None) -> str:
 
 def headline_html(results: Results) -> str:
     """The best method by the set that was tuned on, and how it does elsewhere against shallow fusion."""
-    tuned = [name for name in results.sets if results.tuned(name)]
-    fair = [name for name in results.sets if name not in tuned]
-    candidates = [row for row in results.ordered if results.baseline(row) and row.method != "none"]
-    judged = tuned[0] if tuned else None
-    candidates = [row for row in candidates if judged is None or judged in row.wer]
-    if not candidates or not fair or judged is None:
+    fair = [name for name in results.sets if not results.tuned(name)]
+    rates = {row.key: results.wer_where_tuned(row) for row in results.ordered if row.method != "none"}
+    known = {key: rate for key, rate in rates.items() if rate is not None}
+    if len(known) < 2 or results.tuned_on is None:
         return ""
-    best = min(candidates, key=lambda row: row.wer[judged].wer)
+    best = next(row for row in results.rows if row.key == min(known, key=lambda key: known[key]))
     base = results.baseline(best)
-    tiles = [_tile(results, best, base, name) for name in fair if base and name in best.wer and name in base.wer]
-    if not tiles:
+    where = f"On {escape(results.tuned_on)}, where the scales were tuned,"
+    if best.method == "sf":
+        return f'<p class="story">{where} no method beats shallow fusion.</p>'
+    if base is None:
         return ""
-    name = pretty(best.name)
-    story = f"On {escape(judged)}, where the scales were tuned, the best method is <b>{name}</b>. Its errors elsewhere:"
+    tiles = [_tile(results, best, base, name) for name in fair if name in best.wer and name in base.wer]
+    story = f"{where} the best method is <b>{pretty(best.name)}</b>." + (" Its errors elsewhere:" if tiles else "")
     return f'<p class="story">{story}</p><ul class="tiles">{"".join(tiles)}</ul>'
 
 
-def _tile(results: Results, best: Row, base: Row | None, name: str) -> str:
-    assert base is not None
+def _tile(results: Results, best: Row, base: Row, name: str) -> str:
     score, other = best.wer[name], base.wer[name]
     change = (score.wer - other.wer) / other.wer * 100 if other.wer else 0.0
     verdict = results.verdict(best, name)

@@ -148,7 +148,7 @@ def _panel(axis: "Axes", results: Results, rows: list[Row], set_name: str) -> No
 def _levels(rates: list[Any]) -> list[float]:
     """Round steps from the lowest rate up to what most of the grid stays below."""
     low = min(float(rate.min()) for rate in rates)
-    high = min(float(np.quantile(np.concatenate([rate.ravel() for rate in rates]), 0.75)), 2.5 * low)
+    high = min(float(np.quantile(np.concatenate([rate.ravel() for rate in rates]), 0.75)), 1.7 * low)
     rough = max(high - low, 0.4) / (len(INK) - 1)
     power = 10.0 ** np.floor(np.log10(rough))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)

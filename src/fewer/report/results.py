@@ -55,6 +55,7 @@ class Row(Facts):
     ilm_ppl: float | None = None
     ilm_ppl_set: str | None = None
     decodes: int | None = None  # made while tuning
+    tune_wer: float | None = None  # on the set that was tuned on
     wer: dict[str, Score]  # by set
 
     @property
@@ -95,6 +96,11 @@ class Results(Facts):
         """Shallow fusion with the same recogniser; None for itself."""
         found = [other for other in self.rows if other.method == "sf" and other.recogniser == row.recogniser]
         return found[0] if found and found[0].key != row.key else None
+
+    def wer_where_tuned(self, row: Row) -> float | None:
+        """The row's WER on the set that the scales were tuned on, whether or not that is a column."""
+        found = [row.wer[name].wer for name in self.sets if self.tuned(name) and name in row.wer]
+        return found[0] if found else row.tune_wer
 
     def verdict(self, row: Row, set_name: str) -> str:
         """How the row compares with shallow fusion: "better", "worse", or "" if that may be chance."""

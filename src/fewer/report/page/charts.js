@@ -96,10 +96,10 @@ function lineChart({ xs, series, xLabel, label, width = 340, height = 210, yTop 
 // Dots with names beside them, pushed apart where they would overlap.
 function scatterChart({ points, reference, xLabel, yLabel, label, width, height = 400 }) {
   const xs = points.map((point) => point.x);
-  const ys = points.map((point) => point.y).concat(reference ? [reference.y] : []);
+  const ys = points.flatMap((point) => [point.y, point.low ?? point.y, point.high ?? point.y]).concat(reference ? [reference.y] : []);
   const x = { low: Math.min(...xs) / 1.35, high: Math.max(...xs) * 1.6, log: true };
   x.ticks = logTicks(x.low, x.high);
-  const pad = (Math.max(...ys) - Math.min(...ys)) * 0.18 || 1;
+  const pad = (Math.max(...ys) - Math.min(...ys)) * 0.06 || 1;
   const y = { low: Math.min(...ys) - pad, high: Math.max(...ys) + pad };
   y.ticks = ticks(y.low, y.high, 5);
   const chart = frame({ width, height, x, y, xLabel, yLabel, label, margin: { left: 46, right: 14, top: 24, bottom: 42 } });
@@ -124,7 +124,7 @@ function scatterChart({ points, reference, xLabel, yLabel, label, width, height 
     const [anchor, tx, ty] = tries[Math.max(free, 0)];
     taken.push(boxes[Math.max(free, 0)]);
     chart.layer.append(svgEl("circle", { class: "dot", cx: px, cy: py, r: 5 }));
-    chart.layer.append(svgEl("text", { class: "dot-label", x: tx, y: ty, "text-anchor": anchor }, point.name));
+    chart.layer.append(svgEl("text", { class: "dot-label", x: tx, y: ty, "text-anchor": anchor }, ...nameSpans(point.name)));
   });
   return chart;
 }

@@ -10,6 +10,7 @@ class Explorer {
     const keys = run.keys(this.set);
     this.key = keys.includes(run.value.start) ? run.value.start : keys[0];
     this.against = null;
+    this.crosshairs = [];
     this.lists = run.lists(this.set, this.key);
     this.setting = tunedSetting(this.lists);
     this.controls = el("div", { class: "controls" });
@@ -105,7 +106,7 @@ class Explorer {
       },
     });
     this.showSliders();
-    const reset = el("button", { type: "button", id: "reset", onclick: () => this.go(tunedSetting(lists)) }, "Tuned scales");
+    const reset = el("button", { type: "button", id: "reset", onclick: () => this.go(tunedSetting(lists)) }, "As tuned");
     const zero = { ...tunedSetting(lists), scales: lists.terms.map((term, i) => (lists.ranges[term] ? 0 : lists.scales[i])) };
     const off = el("button", { type: "button", onclick: () => this.go(zero) }, "Recogniser alone");
     const scaled = Object.keys(lists.ranges).length > 0;
@@ -143,7 +144,7 @@ class Explorer {
     this.chosen = rank(this.lists, this.setting, this.run.powers);
     this.choice = chosenTexts(this.lists, this.chosen);
     this.drawNumbers();
-    if (this.crosshair) this.crosshair();
+    this.point();
     this.browser.update();
   }
 
@@ -153,7 +154,7 @@ class Explorer {
     const tuned = corpus(texts, this.tunedChoice);
     const other = corpus(texts, this.comparison);
     const facts = [
-      [["at the tuned scales"], `${rateText(tuned.wer)} %`, differenceText(now.wer - tuned.wer), now.errors - tuned.errors],
+      [["as tuned"], `${rateText(tuned.wer)} %`, differenceText(now.wer - tuned.wer), now.errors - tuned.errors],
       [nameNodes(this.run.row(this.against).name), `${rateText(other.wer)} %`, differenceText(now.wer - other.wer), now.errors - other.errors],
     ];
     const output = el("output", { id: "wer", "data-errors": now.errors, "data-words": now.words }, rateText(now.wer));
@@ -177,14 +178,21 @@ class Explorer {
   drawPicture() {
     const surface = this.run.surface(this.key, "surface");
     const length = this.run.surface(this.key, "length");
-    this.crosshair = null;
+    this.crosshairs = [];
     const parts = [];
     if (surface && surface.names.length === 2) parts.push(...this.drawSurface(surface));
-    else if (surface && surface.names.length === 1) parts.push(this.drawCurve(surface, `WER on ${this.run.value.tunedOn} over ${SCALE_NAMES[surface.names[0]] || surface.names[0]}, at the tuned length`, 300));
+    else if (surface && surface.names.length === 1) parts.push(this.drawCurve(surface, `WER on ${this.run.value.tunedOn} over ${SCALE_NAMES[surface.names[0]] || surface.names[0]}, else as tuned`, 260));
     else parts.push(empty(Object.keys(this.lists.ranges).length ? "This run keeps no WER surface of this method." : "This method has no scales: the recogniser stands alone."));
-    replace(this.picture, ...parts);
-    replace(this.lengths, length && length.names.length === 1 ? this.drawCurve(length, `WER on ${this.run.value.tunedOn} over the length ${length.names[0]}, at the tuned scales`, 150) : null);
-    if (this.crosshair) this.crosshair();
+    const flat = !surface || surface.names.length < 2;
+    const curve = length && length.names.length === 1 ? this.drawCurve(length, `WER on ${this.run.value.tunedOn} over the length ${length.names[0]}, else as tuned`, flat ? 220 : 150) : null;
+    replace(this.picture, ...parts, flat ? curve : null);
+    replace(this.lengths, flat ? null : curve);
+    this.point();
+  }
+
+  // Show where the sliders stand.
+  point() {
+    for (const crosshair of this.crosshairs) crosshair();
   }
 
   drawSurface(surface) {
@@ -195,7 +203,7 @@ class Explorer {
       label: `WER over ${first} and ${second}, from ${rateText(lowest)} % upwards; tuned at ${first} ${surface.chosen[first]}, ${second} ${surface.chosen[second]}`,
       pick: (x, y) => this.pick({ [first]: x, [second]: y }),
     });
-    this.crosshair = () => plot.move(this.scaleOf(first), this.scaleOf(second));
+    this.crosshairs.push(() => plot.move(this.valueOf(first), this.valueOf(second)));
     const legend = el(
       "p",
       { class: "fine" },
@@ -221,11 +229,19 @@ class Explorer {
     const chosen = surface.chosen[surface.names[0]];
     const at = xs.reduce((best, x, i) => (Math.abs(x - chosen) < Math.abs(xs[best] - chosen) ? i : best), 0);
     if (chosen !== undefined) chart.layer.append(svgEl("circle", { class: "chosen", cx: chart.px(xs[at]), cy: chart.py(surface.wer[at]), r: 7 }));
+    const line = svgEl("line", { class: "here", y1: 12, y2: height - 38 });
+    chart.layer.append(line);
+    this.crosshairs.push(() => {
+      line.setAttribute("x1", chart.px(this.valueOf(surface.names[0])));
+      line.setAttribute("x2", chart.px(this.valueOf(surface.names[0])));
+    });
     return el("figure", {}, el("figcaption", {}, title), chart.svg);
   }
 
-  scaleOf(term) {
-    const i = this.lists.terms.indexOf(term);
+  // A scale, exponent or reward as the sliders have it.
+  valueOf(name) {
+    if (name === "exponent" || name === "reward") return this.setting[name];
+    const i = this.lists.terms.indexOf(name);
     return i < 0 ? 0 : Math.abs(this.setting.scales[i]);
   }
 

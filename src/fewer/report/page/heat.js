@@ -13,7 +13,7 @@ function hexColour(text) {
 function bands(surfaces) {
   const low = Math.min(...surfaces.map((surface) => surface.wer.reduce((a, b) => Math.min(a, b), Infinity)));
   const sorted = Float64Array.from(surfaces.flatMap((surface) => Array.from(surface.wer))).sort();
-  const high = Math.max(Math.min(sorted[Math.floor(sorted.length * 0.75)], low * 2.5), low + 0.4);
+  const high = Math.max(Math.min(sorted[Math.floor(sorted.length * 0.75)], low * 1.7), low + 0.4);
   const count = INK.light.length;
   const rough = (high - low) / (count - 1);
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -36,6 +36,13 @@ function nameNodes(name) {
   });
 }
 
+// The same for a picture.
+function nameSpans(name) {
+  const found = name.match(/^(.*\bE)_(\w)(\[\w\].*)$/);
+  if (!found) return [name];
+  return [found[1], svgEl("tspan", { class: "sub", dy: 3 }, found[2]), svgEl("tspan", { dy: -3 }, found[3])];
+}
+
 // A group of radio buttons that look like chips; calls `choose(value)`. Entries are {value, label, title, note}.
 let groups = 0;
 function chips(legend, entries, chosen, choose) {
