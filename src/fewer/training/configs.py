@@ -165,9 +165,12 @@ def find_config(source: str | Path) -> Path:
     raise FewerError(f"{source} is neither a file nor a recipe; the recipes are: {names}")
 
 
-def effective(config: TrainConfig) -> dict[str, Any]:
-    """What of a configuration decides the trained weights at each sub-epoch, as JSON values."""
-    return config.model_dump(mode="json", exclude=WITHOUT_EFFECT)
+def effective(config: TrainConfig, only_set: bool = False) -> dict[str, Any]:
+    """What of a configuration decides the trained weights at each sub-epoch, as JSON values.
+
+    only_set: without what has its default, so that an option that a later version adds changes nothing.
+    """
+    return config.model_dump(mode="json", exclude=WITHOUT_EFFECT, exclude_defaults=only_set)
 
 
 def changed_keys(old: Any, new: Any, prefix: str = "") -> list[str]:

@@ -21,7 +21,14 @@ from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json, write_json
 from fewer.models.aed import AED
 from fewer.training.aed_task import AedTask
-from fewer.training.configs import WITHOUT_EFFECT, AedTrainConfig, LmTrainConfig, TrainConfig, changed_keys, effective
+from fewer.training.configs import (
+    AedTrainConfig,
+    LmTrainConfig,
+    TrainConfig,
+    changed_keys,
+    effective,
+    parse_train_config,
+)
 from fewer.training.lm_task import LmTask
 from fewer.training.model_folder import (
     CONFIG,
@@ -68,9 +75,8 @@ def _train(config: TrainConfig, folder: Path, fall_back: bool, world: World) -> 
 def open_folder(config: TrainConfig, folder: Path, tokenizer: Tokenizer, world: World) -> None:
     """Write down what is going to be trained, unless the folder holds a run of something else."""
     if (folder / CONFIG).exists():
-        there = read_yaml(folder / CONFIG)
-        old = {key: value for key, value in there.items() if key not in WITHOUT_EFFECT}
-        if changes := changed_keys(old, effective(config)):
+        old = parse_train_config(read_yaml(folder / CONFIG), folder / CONFIG)
+        if changes := changed_keys(effective(old), effective(config)):
             raise FewerError(
                 f"{folder} holds a run with another configuration; give another folder, or delete it to start anew:\n"
                 + "\n".join(f"  {change}" for change in changes)
