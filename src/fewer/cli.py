@@ -12,6 +12,8 @@ import typer
 from fewer.errors import FewerError
 
 COMMANDS: list[str] = [
+    "demo",
+    "run",
     "prepare",
     "tokenizer",
     "train",

@@ -141,9 +141,7 @@ class Experiment:
 
     def _train_config(self, name: str, values: dict[str, Any]) -> TrainConfig:
         """Laid over its `base`; an external LM to train with is one of the experiment's, by name."""
-        above = {key: value for key, value in values.items() if key != "base"}
-        values = laid_over(read_layers(values["base"]), above) if "base" in values else above
-        values = {"seed": self.config.seed, "tokenizer": str(self.tokenizer_path), **values}
+        values = {"seed": self.config.seed, **train_values(values), "tokenizer": str(self.tokenizer_path)}
         if external := values.get("external_lm"):
             values["external_lm"] = {**external, "model": str(self.lm(external["model"]))}
         return parse_train_config(values, f"{self.config.title}: {name}")
@@ -313,3 +311,10 @@ class Experiment:
                 if found.count:
                     warnings.append(f"{name}: {found}")
         return warnings
+
+
+def train_values(values: dict[str, Any]) -> dict[str, Any]:
+    """A training configuration laid over its `base`, if it has one."""
+    above = {key: value for key, value in values.items() if key != "base"}
+    laid: dict[str, Any] = laid_over(read_layers(values["base"]), above) if "base" in values else above
+    return laid

@@ -1,0 +1,42 @@
+"""Experiments from YAML files and recipes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fewer.config import override_value, parse_config
+from fewer.recipes.config import ExperimentConfig, LmSource, ModelSource
+from fewer.recipes.experiment import Experiment, train_values
+from fewer.report.tables import print_table, write_tables
+from fewer.training.configs import parse_train_config, read_layers
+from fewer.training.cost import dry_run
+
+
+def load_experiment(source: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
+    """Read a YAML file, or a recipe by name; `overrides` are `a.b=value`."""
+    values = read_layers(source)
+    for override in overrides:
+        values = override_value(values, override)
+    return parse_config(ExperimentConfig, values, source)
+
+
+def run_experiment(config: ExperimentConfig, folder: str | Path) -> dict[str, Any]:
+    """Run to the end, write the tables and print one; returns the results."""
+    results = Experiment(config, folder).run()
+    write_tables(results, Path(folder))
+    print_table(results)
+    return results
+
+
+def describe(config: ExperimentConfig) -> str:
+    """What an experiment would do, with the cost of what it trains."""
+    lines = [config.title, f"scales tuned on {config.tune}, reported on {', '.join(config.sets)}"]
+    lines += [f"rows: {', '.join(row.key for row in config.rows)}"]
+    sources: dict[str, ModelSource | LmSource] = {**config.recognisers, **config.lms}
+    for name, source in sources.items():
+        if source.train is None:
+            lines.append(f"\n{name}: {source.model_dump(mode='json', exclude_none=True)}")
+            continue
+        values = {"tokenizer": "tokenizer.json", **train_values(source.train)}
+        lines.append(f"\n{name}: {dry_run(parse_train_config(values, name))}")
+    return "\n".join(lines)
