@@ -4,7 +4,7 @@ A recogniser learns from speech of one domain (talk in a house); an LM learns fr
 harbour). Every method of the paper then recognises harbour speech.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ METHODS = ("none", "sf", "dr", "zero", "enc_avg", "ctx_avg", "seq_avg", "mini_ls
 class Size:
     """How large everything is."""
 
-    corpus: DemoCorpusConfig = DemoCorpusConfig()
+    corpus: DemoCorpusConfig = field(default_factory=DemoCorpusConfig)
     labels: int = 300
     encoder: int = 128  # units per direction
     decoder: int = 256
