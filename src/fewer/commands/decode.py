@@ -10,9 +10,7 @@ def command(
     model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
     manifest: Annotated[Path, typer.Argument(help="The utterances, as `fewer prepare` writes them.")],
     out: Annotated[Path, typer.Argument(help="The N-best file (.jsonl) to write.")],
-    lm: Annotated[
-        str | None, typer.Option(help="Language model: a folder of `fewer train`, or an n-gram file.")
-    ] = None,
+    lm: Annotated[str | None, typer.Option(help="LM: a folder of `fewer train`, an n-gram file, or hf:NAME.")] = None,
     lm_scale: Annotated[float, typer.Option(help="λ1, the weight of the language model.")] = 0.3,
     ilm: Annotated[Path | None, typer.Option(help="Internal language model: a folder of `fewer ilm`.")] = None,
     ilm_scale: Annotated[float, typer.Option(help="λ2, with which the internal language model is subtracted.")] = 0.2,

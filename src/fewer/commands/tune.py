@@ -15,9 +15,7 @@ def command(
     model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
     manifest: Annotated[Path, typer.Argument(help="The dev set, as `fewer prepare` writes it.")],
     out: Annotated[Path, typer.Argument(help="Folder for results, WER surfaces, pools and decodes of each method.")],
-    lm: Annotated[
-        str | None, typer.Option(help="Language model: a folder of `fewer train`, or an n-gram file.")
-    ] = None,
+    lm: Annotated[str | None, typer.Option(help="LM: a folder of `fewer train`, an n-gram file, or hf:NAME.")] = None,
     ilm: Annotated[
         list[Path] | None, typer.Option(help="Internal LM: a folder of `fewer ilm`; repeat to tune several methods.")
     ] = None,

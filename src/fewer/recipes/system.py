@@ -161,13 +161,18 @@ def load_system(
 
 
 def load_lm(source: str | Path, tokenizer: Tokenizer) -> LanguageModel:
-    """A language model over `tokenizer`'s labels: a folder of `fewer train`, or an n-gram file."""
+    """A language model over `tokenizer`'s labels: a folder of `fewer train`, an n-gram file, or hf:NAME_OR_FOLDER."""
+    if (name := hugging_face(source)) is not None:
+        from fewer.adapters.hf_lm import load_hf_lm
+
+        return load_hf_lm(name, tokenizer.labels, tokenizer.end)
     path = Path(source)
     if is_ngram_file(path):
         return load_ngram(path, tokenizer.labels, tokenizer.end)
     if not (path / CONFIG).exists():
         raise FewerError(
-            f"{source} is no language model: give a folder of `fewer train`, or an n-gram file of `fewer ngram`"
+            f"{source} is no language model: give a folder of `fewer train`, an n-gram file of `fewer ngram`, "
+            "or hf:NAME for a Hugging Face causal LM"
         )
     loaded = load_model(path)
     if loaded.tokenizer.fingerprint != tokenizer.fingerprint:
@@ -178,8 +183,17 @@ def load_lm(source: str | Path, tokenizer: Tokenizer) -> LanguageModel:
     return loaded.lm
 
 
-def load_lm_and_tokenizer(source: str | Path, model: str | Path | None = None) -> tuple[LanguageModel, Tokenizer]:
+def hugging_face(source: str | Path) -> str | None:
+    """The name or folder of a Hugging Face LM, which is written hf:NAME."""
+    return str(source).removeprefix("hf:") if str(source).startswith("hf:") else None
+
+
+def load_lm_and_tokenizer(source: str | Path, model: str | Path | None = None) -> tuple[LanguageModel, Any]:
     """A language model by itself; an n-gram file takes the tokenizer of the model folder `model`."""
+    if (name := hugging_face(source)) is not None:
+        from fewer.adapters.hf_lm import load_hf_text_lm
+
+        return load_hf_text_lm(name)
     if not is_ngram_file(source):
         loaded = load_model(source)
         return loaded.lm, loaded.tokenizer
