@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from fewer.cli import app
 from fewer.evaluation.alignment import align
 from fewer.evaluation.network import Edit
 from fewer.evaluation.transcripts import Ranking, load_pairs
-from fewer.evaluation.wer import Errors, score
-from fewer.files import write_json
+from fewer.evaluation.wer import Errors, percent, score
+from fewer.files import read_json, write_json
 from fewer.report.page import write_report
 from fewer.search.nbest import Header, Hypothesis, NBest, read_header, read_nbest, write_nbest
 from tests.report.chromium import Chromium, find_chromium
@@ -82,7 +84,17 @@ def scored(path: Path, ranking: Ranking | None) -> tuple[str, int, int]:
     return f"{errors.wer:.2f}", errors.total, errors.words
 
 
-def test_wer_at_random_slider_positions_is_what_score_gives(page: Chromium, run: Path) -> None:
+def scored_by_command(path: Path, out: Path, scales: dict[str, float], exponent: float) -> tuple[str, int, int]:
+    """The same by `fewer score` itself."""
+    options = [text for term, scale in scales.items() for text in (f"--{term}-scale", str(abs(scale)))]
+    answer = CliRunner().invoke(app, ["score", str(path), *options, "--exponent", str(exponent), "--json", str(out)])
+    assert answer.exit_code == 0, answer.output
+    found = read_json(out)
+    errors, words = found["sub"] + found["del"] + found["ins"], found["words"]
+    return f"{percent(errors, words):.2f}", errors, words
+
+
+def test_wer_at_random_slider_positions_is_what_score_gives(page: Chromium, run: Path, tmp_path: Path) -> None:
     generator = random.Random(5)
     seen = set()
     for position in range(20):
@@ -101,7 +113,7 @@ def test_wer_at_random_slider_positions_is_what_score_gives(page: Chromium, run:
         exponent = float(page.run("document.getElementById('length-box').value"))
         assert exponent == round(0.05 * step, 2)
         folder = run / "pools" if name == "dev" else run / "decodes" / name
-        expected = scored(folder / f"{method}.jsonl", Ranking(scales, exponent))
+        expected = scored_by_command(folder / f"{method}.jsonl", tmp_path / "score.json", scales, exponent)
         assert shown(page) == expected, (method, name, scales, exponent)
         seen.add(expected)
     assert len(seen) > 10  # the positions do differ
@@ -247,6 +259,9 @@ def test_texts_from_data_are_shown_as_they_are(browser: Chromium, tmp_path: Path
     assert browser.run("document.querySelectorAll('main img, main script, main iframe').length") == 0
     assert browser.run("document.querySelector('h1').textContent") == HOSTILE
     assert browser.run("document.querySelector('.utterances code').textContent").startswith(HOSTILE)
+    browser.view(360, 740, phone=True)
+    assert browser.run("document.documentElement.scrollWidth") <= 360  # long words break
+    browser.view(1280, 900)
     assert browser.errors == []
 
 
