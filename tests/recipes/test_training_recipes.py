@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from fewer.data.augment import SpecAugmentConfig
+from fewer.data.features import PretrainedConfig
 from fewer.errors import FewerError
 from fewer.training import cost
 from fewer.training.configs import (
@@ -23,6 +25,7 @@ from fewer.training.cost import parameter_counts, phases
 from fewer.training.model_folder import load_model
 from fewer.training.records import read_curves
 from fewer.training.run import train_model
+from fewer.training.trainer import OptimizerConfig
 from tests.commands.test_train import Fewer
 from tests.training.tones import RATE, write_tones
 
@@ -130,6 +133,31 @@ def _network(phase: cost.Phase) -> tuple[int, int, tuple[int, ...]]:
     return encoder.layers, encoder.size, encoder.pools
 
 
+@pytest.mark.parametrize("name", AEDS)
+def test_every_recogniser_keeps_its_corpus_s_options(name: str) -> None:
+    """What files are layered from must not lose anything on the way (SPEC §1, §2)."""
+    config, libri = aed_recipe(name), name.startswith("libri")
+    schedule, newbob, batches = config.schedule, config.schedule.newbob, config.data.batches
+    assert newbob is not None
+    assert (schedule.warm_up_from, schedule.peak) == ((3e-4, 8e-4) if libri else (1e-4, 1e-3))
+    assert (newbob.window, newbob.decay) == ((20, 0.9) if libri else (6, 0.7))
+    assert (schedule.warm_up, newbob.threshold, newbob.hold, newbob.floor) == (10, -0.01, 3, 1 / 50)
+    assert (newbob.measure, newbob.relative_to_rate) == ("ce", True)
+    assert (batches.accumulate, batches.max_sequences, batches.order) == (2 if libri else 1, 200, "bins")
+    curriculum = [(1, 20, "clean", None), (1, 5, None, 50), (5, 10, None, 150)] if libri else []
+    assert [(rule.first, rule.last, rule.subsets, rule.max_mean_chars) for rule in batches.curriculum] == curriculum
+    features = config.features
+    assert not isinstance(features, PretrainedConfig)
+    assert (features.kind, features.dim, features.clip) == (("mfcc", 40, 3.0) if libri else ("gammatone", 40, None))
+    assert (features.normalise, features.scale) == ("global" if libri else "scale", 3.0)
+    assert config.augment == SpecAugmentConfig(schedule="librispeech" if libri else "switchboard")
+    assert (config.smoothing, config.ctc_scale, config.l2) == (0.1, 1.0, 1e-4)
+    assert (config.model.encoder.dropout, config.model.decoder.dropout) == (0.3, 0.3)
+    state = "feed_forward" if name.endswith("ff") else "lstm" if libri else "zoneout_lstm"
+    assert config.model.decoder.state == state
+    assert config.optimizer == OptimizerConfig(kind="adam", betas=(0.9, 0.999), epsilon=1e-8, clip=None)
+
+
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_dry_run_needs_no_data(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -152,8 +180,6 @@ def aed_recipe(name: str) -> AedTrainConfig:
     assert isinstance(config, AedTrainConfig)
     return config
 
-
-# ── small ──
 
 DIMS = {"size", "embedding", "readout", "energy", "feed_forward", "filters"}
 LONGER = 3  # sub-epochs that a compressed schedule goes on after its last change

@@ -299,17 +299,14 @@ class Experiment:
         return value
 
     def _warnings(self) -> list[str]:
-        """Test transcripts that stand in the LMs' text, and sets that were tuned on."""
+        """Test transcripts that stand in the LMs' text."""
         warnings = []
-        for name, path in self.config.sets.items():
+        for name, path in self.config.sets.items() if self.config.lm_text else ():
             manifest = Manifest(path)
-            if Path(path) == Path(self.config.tune):
-                warnings.append(f"{name} is the set that the scales were tuned on")
-            if self.config.lm_text:
-                refs = dict(zip(manifest.ids(), manifest.texts(), strict=True))
-                found = text_overlap(refs, (line for text in self.config.lm_text for line in read_text(text)))
-                if found.count:
-                    warnings.append(f"{name}: {found}")
+            refs = dict(zip(manifest.ids(), manifest.texts(), strict=True))
+            found = text_overlap(refs, (line for text in self.config.lm_text for line in read_text(text)))
+            if found.count:
+                warnings.append(f"{name}: {found}")
         return warnings
 
 
