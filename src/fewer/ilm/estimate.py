@@ -235,7 +235,7 @@ def _subset(manifest: Path, utterances: int | None, out: Path, world: World) -> 
     """Every so-many-th utterance of the manifest, as a manifest of its own."""
     if utterances is None:
         return manifest
-    whole = Manifest(manifest)
+    whole = Manifest(manifest, transcripts=False)
     if utterances >= len(whole):
         return manifest
     path = out / "train.jsonl"

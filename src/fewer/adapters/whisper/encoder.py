@@ -11,9 +11,11 @@ from torch.nn import functional
 from fewer.data.audio import load_audio, where
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
+from fewer.progress import say
 
 SILENT = -1.5  # log-mel of digital silence, where nothing louder raises it
 RANGE = 2.0  # from the loudest log-mel of an utterance to its floor
+TOO_LONG = 10  # seconds over 30 that are cut off with a message; more is an error
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,15 @@ class LogMel:
         self.max_frames: int = extractor.nb_max_frames
 
     def read(self, cut: Any, speed: float = 1.0) -> Tensor:
-        """(T, F) float32"""
+        """Of an utterance that is a little too long, the first 30 s. (T, F) float32"""
+        samples = load_audio(cut, self.sampling_rate, speed)
+        if self.max_samples < len(samples) <= self.max_samples + TOO_LONG * self.sampling_rate:
+            limit = self.max_samples / self.sampling_rate
+            say(f"{where(cut)} lasts {cut.duration:.1f} s; Whisper hears its first {limit:.0f} s only")
+            samples = samples[: self.max_samples]
         try:
-            return self(load_audio(cut, self.sampling_rate, speed))
+            return self(samples)
         except FewerError as error:
-            if cut.id in str(error):
-                raise
             raise FewerError(f"{where(cut)}: {error}") from error
 
     def __call__(self, samples: Tensor) -> Tensor:

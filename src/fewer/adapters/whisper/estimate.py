@@ -47,7 +47,9 @@ class WhisperEstimator(Estimator):
         self.decoder = self.recogniser.decoder
 
     def run(self, train: Path | None, dev: Path | None) -> None:
-        super().run(train and self.transcribed(train), dev and self.transcribed(dev))
+        if self.config.method not in (*UNMEASURED, *AUDIO, "enc_avg"):
+            train, dev = train and self.transcribed(train), dev and self.transcribed(dev)
+        super().run(train, dev)
 
     def transcribed(self, manifest: Path) -> Path:
         """The manifest, or a copy with Whisper's own transcripts if those are asked for."""
@@ -83,7 +85,7 @@ class WhisperEstimator(Estimator):
     def encoder_mean(self, train: Path) -> Tensor:
         """The mean encoder state over all speech of a set. (D,)"""
         mean = Mean(self.decoder.size, self.world)
-        for _, encoded in self.heard(train):
+        for _, encoded in self.heard(train, transcripts=False):
             mean.add(encoded.states, encoded.mask)
         return mean.result()
 
@@ -105,9 +107,9 @@ class WhisperEstimator(Estimator):
             self.decoder.teacher_forced(embedded, recorded)
         return torch.cat([mean.result() for mean in means])
 
-    def heard(self, manifest: Path) -> Iterator[tuple[Batch, Encoded]]:
+    def heard(self, manifest: Path, transcripts: bool = True) -> Iterator[tuple[Batch, Encoded]]:
         """Utterances of (this process's share of) a set, encoded."""
-        batches = self.recogniser.batches(Manifest(manifest), BATCH)
+        batches = self.recogniser.batches(Manifest(manifest, transcripts=transcripts), BATCH, transcripts)
         with Bar(self.config.method, len(batches.plan(1))) as bar:
             for group in batches.steps(1, rank=self.world.rank, world=self.world.size):
                 for batch in group:

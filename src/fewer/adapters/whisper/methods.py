@@ -10,20 +10,25 @@ from fewer.ilm.methods import AUDIO, AVERAGES, IlmConfig
 from fewer.models.context import ConstantContext, Context
 
 
+@torch.no_grad()
 def new_context(config: IlmConfig, decoder: WhisperDecoder) -> Context:
-    """The method's context with new weights; vectors and recordings that are yet to be measured are zero."""
+    """The method's context before it is measured or trained. What is trained begins as `zero_encoder`.
+
+    (Without any context the decoder is lost: that would be a bad place to begin.)
+    """
     size = len(decoder.layers) * decoder.size
-    nothing = decoder.position.new_zeros(size)
-    if config.method == "zero":
-        return ConstantContext(nothing, special_first=False)
-    if config.method == "zero_encoder":
-        return ConstantContext(hear_only(decoder, decoder.position.new_zeros(decoder.size)), special_first=False)
-    if config.method in (*AVERAGES, "learned"):
-        return ConstantContext(nothing, special_first=False, trainable=config.method == "learned")
+    zero_encoder = hear_only(decoder, decoder.position.new_zeros(decoder.size))
+    if config.method in ("zero", *AVERAGES):
+        return ConstantContext(torch.zeros_like(zero_encoder), special_first=False)
+    if config.method in ("zero_encoder", "learned"):
+        return ConstantContext(zero_encoder, special_first=False, trainable=config.method == "learned")
     if config.method in ("seq_avg", "seq_avg_all"):
         return UtteranceMeanContext(decoder, speech_only=config.method == "seq_avg")
     if config.method in ("mini_lstm", "distilled"):
-        return MiniLstmContext(decoder.size, size, config.units)
+        context = MiniLstmContext(decoder.size, size, config.units)
+        context.linear.weight.zero_()
+        context.linear.bias.copy_(zero_encoder)
+        return context
     if config.method in AUDIO:
         return FixedAudioContext(decoder, torch.zeros(1, decoder.size))
     raise FewerError(f"{config.method} is no context for Whisper's decoder")

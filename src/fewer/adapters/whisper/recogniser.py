@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fewer.adapters.whisper.contexts import Listening
 from fewer.adapters.whisper.decoder import WhisperDecoder
-from fewer.adapters.whisper.encoder import LogMel, WhisperEncoded, WhisperEncoder
+from fewer.adapters.whisper.encoder import TOO_LONG, LogMel, WhisperEncoded, WhisperEncoder
 from fewer.adapters.whisper.internal_lm import WhisperLm
 from fewer.adapters.whisper.methods import new_context
 from fewer.adapters.whisper.prompt import NO_BLANKS, prompt_labels, suppressed
@@ -53,16 +53,17 @@ class WhisperRecogniser:
         self.attention = Listening(self.decoder)
         self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
 
-    def batches(self, manifest: Manifest, config: UtteranceConfig) -> UtteranceBatches:
-        """Utterances as Whisper hears them."""
-        return UtteranceBatches(manifest, self.features, self.tokenizer, self.batch_config(config))
+    def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = True) -> UtteranceBatches:
+        """Utterances as Whisper hears them; so few in a batch that what the decoder keeps of them has room.
 
-    def batch_config(self, config: UtteranceConfig) -> UtteranceConfig:
-        """At most so many utterances that what the decoder keeps of the encoder states has room."""
+        transcripts: False for audio that has none.
+        """
         heard = 2 * self.attention.size * self.encoder.states * 4  # bytes of an utterance
         most = max(1, min(config.max_sequences, HEARD // heard))
-        update = {"max_size": max(config.max_size, self.features.max_frames), "max_sequences": most}
-        return config.model_copy(update=update)
+        longest = self.features.max_frames + int(TOO_LONG / self.features.frame_shift)
+        update = {"max_size": max(config.max_size, longest), "max_sequences": most}
+        tokenizer = self.tokenizer if transcripts else None
+        return UtteranceBatches(manifest, self.features, tokenizer, config.model_copy(update=update))
 
     def encode(self, batch: Batch) -> WhisperEncoded:
         return self.encoder.encode(batch.features, batch.feature_lengths)

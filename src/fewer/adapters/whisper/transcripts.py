@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fewer.adapters.whisper.recogniser import WhisperRecogniser
-from fewer.data.batches import UtteranceBatches, UtteranceConfig
+from fewer.data.batches import UtteranceConfig
 from fewer.data.lines import read_raw_lines
 from fewer.data.manifest import Manifest
 from fewer.files import atomic_write
@@ -13,16 +13,16 @@ from fewer.progress import Bar
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
 
-BATCH = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted", skip_long=True)
+BATCH = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted")
 
 
 def own_transcripts(recogniser: WhisperRecogniser, manifest: Path, out: Path, beam: int = 1) -> None:
     """Write a copy of a manifest (transcribed or not) with the recogniser's best hypotheses for transcripts.
 
-    Utterances that it cannot hear (over 30 s) or makes nothing of are left out.
+    Utterances that it makes nothing of are left out.
     """
     utterances = Manifest(manifest, transcripts=False)
-    batches = UtteranceBatches(utterances, recogniser.features, None, recogniser.batch_config(BATCH))
+    batches = recogniser.batches(utterances, BATCH, transcripts=False)
     fusion = Fusion(
         [recogniser.scorer({})],
         {"aed": 1.0},
