@@ -26,7 +26,7 @@ from fewer.data.tokenizers import (
     train_words,
 )
 from fewer.errors import FewerError
-from fewer.evaluation.guards import text_overlap
+from fewer.evaluation.guards import UtteranceSet, text_overlap
 from fewer.evaluation.normalise import load_normaliser
 from fewer.evaluation.wer import Result, compare
 from fewer.files import read_json, write_json
@@ -273,6 +273,8 @@ class Experiment:
         return {
             "title": config.title,
             "tuned_on": Path(config.tune).stem,
+            "tuned_on_fingerprint": UtteranceSet.of("", Manifest(config.tune).ids()).fingerprint,
+            "normaliser": config.normaliser,
             "sets": list(config.sets),
             "rows": rows,
             "paper": config.paper,

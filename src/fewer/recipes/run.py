@@ -23,8 +23,8 @@ def load_experiment(source: str | Path, overrides: Sequence[str] = ()) -> Experi
 def run_experiment(config: ExperimentConfig, folder: str | Path) -> dict[str, Any]:
     """Run to the end, write the tables and print one; returns the results."""
     results = Experiment(config, folder).run()
-    write_tables(results, Path(folder))
-    print_table(results)
+    write_tables(results, Path(folder), config.paper)
+    print_table(results, config.paper)
     return results
 
 

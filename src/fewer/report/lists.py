@@ -18,7 +18,7 @@ from fewer.evaluation.normalise import Normaliser
 from fewer.report.blob import Blob
 from fewer.search.nbest import Header, Hypothesis, NBest, read_header, read_nbest
 from fewer.tuning.pool import Metric, Pool
-from fewer.tuning.surface import _beaten
+from fewer.tuning.surface import beaten
 
 HIGHEST_SCALE, SCALE_STEP = 1.5, 0.01  # of the sliders
 EXPONENTS = tuple(round(0.05 * step, 2) for step in range(31))  # 0 to 1.5
@@ -170,7 +170,7 @@ def _never_best(pool: Pool, header: Header, ranges: Ranges) -> NDArray[np.bool_]
     for term in pool.terms:
         fixed = np.array([header.scales.get(term, 0.0)])
         coefficients.append(sign(term) * np.array(ranges.scales[term]) if term in ranges.scales else fixed)
-    return _beaten(pool, coefficients, np.array(ranges.rewards), np.array(ranges.exponents))
+    return beaten(pool, coefficients, np.array(ranges.rewards), np.array(ranges.exponents))
 
 
 def _survivors(nbest: NBest, kept: NDArray[np.bool_]) -> list[Hypothesis]:

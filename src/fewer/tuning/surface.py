@@ -92,7 +92,7 @@ def grid_counts(
     """
     arrays = pool.arrays()
     shape = np.broadcast_shapes(*(c.shape for c in coefficients), reward.shape, exponent.shape)
-    alive = arrays.valid & ~_beaten(pool, coefficients, reward, exponent)  # (U, H)
+    alive = arrays.valid & ~beaten(pool, coefficients, reward, exponent)  # (U, H)
     powers = {int(n): _power(int(n), exponent) for n in np.unique(arrays.length[alive])}
     counts = arrays.errors + (arrays.words << WORDS_SHIFT)  # both in one number, as one choice decides both
     total = np.zeros(shape, np.int64)
@@ -122,7 +122,7 @@ def _power(length: int, exponent: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([length ** float(e) for e in exponent.ravel()]).reshape(exponent.shape)
 
 
-def _beaten(
+def beaten(
     pool: Pool,
     coefficients: Sequence[NDArray[np.float64]],
     reward: NDArray[np.float64],
