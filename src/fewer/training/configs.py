@@ -157,7 +157,7 @@ def find_config(source: str | Path) -> Path:
     path = Path(source)
     if path.is_file():
         return path
-    recipes = sorted(Path(str(files("fewer.recipes"))).rglob("*.yaml"))
+    recipes = sorted(Path(str(files("fewer.recipes"))).glob("*.yaml"))
     for recipe in recipes:
         if str(source) in (recipe.stem, recipe.name):
             return recipe
