@@ -82,6 +82,7 @@ class Row(Config):
     recogniser: str | None = None  # the first if not given
     lm: str | None = None  # the first if not given
     special_first: bool = True  # averages: ĉ_0 = 0
+    subtract: str | None = None  # dr, decoder_like: which of `lms`; None: one is trained as `fewer ilm` does
 
     @field_validator("method")
     @classmethod
@@ -89,6 +90,12 @@ class Row(Config):
         if method not in (*METHODS, "none", "sf", "train_w_lm"):
             raise ValueError(f"there is no method {method}; they are none, sf, train_w_lm, {', '.join(METHODS)}")
         return method
+
+    @model_validator(mode="after")
+    def _an_lm_is_subtracted(self) -> "Row":
+        if self.subtract is not None and self.method not in ("dr", "decoder_like"):
+            raise ValueError(f"subtract: {self.method} estimates its internal LM from the recogniser; leave it out")
+        return self
 
     @property
     def key(self) -> str:
@@ -110,6 +117,7 @@ class ExperimentConfig(Config):
     tokenizer: TokenizerConfig | None = None  # of what is trained here
     recognisers: dict[str, ModelSource]
     lms: dict[str, LmSource] = Field(default={})
+    models: Path | None = None  # where trained models are kept, to share them between runs; None: in the run folder
     train: Path  # manifest of the recogniser's training set, which internal LMs are estimated on
     dev: Path  # manifest of the same domain: perplexities, and when to stop training them
     tune: Path  # manifest that scales are tuned on
@@ -119,6 +127,7 @@ class ExperimentConfig(Config):
     beam: int = Field(default=12, ge=1)
     tuning: TuneOptions = TuneOptions()
     normaliser: str = "none"  # of `fewer score`
+    references: dict[str, Path] = Field(default={})  # set -> .stm to score it by, instead of the manifest's transcripts
     lm_text: tuple[Path, ...] = ()  # text of the LMs, looked through for the sets' transcripts
     paper: str | None = None  # table of the paper to print beside the results
 
@@ -130,10 +139,13 @@ class ExperimentConfig(Config):
         for row in self.rows:
             if row.recogniser is not None and row.recogniser not in self.recognisers:
                 raise ValueError(f"row {row.key}: there is no recogniser {row.recogniser}")
-            if row.lm is not None and row.lm not in self.lms:
-                raise ValueError(f"row {row.key}: there is no LM {row.lm}")
+            for lm in (row.lm, row.subtract):
+                if lm is not None and lm not in self.lms:
+                    raise ValueError(f"row {row.key}: there is no LM {lm}")
             if row.method != "none" and not self.lms:
                 raise ValueError(f"row {row.key} needs a language model: give one under `lms`")
+        if unknown := [name for name in self.references if name not in self.sets]:
+            raise ValueError(f"references: {', '.join(unknown)} is none of the sets")
         return self
 
     def recogniser_of(self, row: Row) -> str:

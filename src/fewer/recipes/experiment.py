@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fewer.config import parse_config
+from fewer.config import parse_config, read_yaml
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
 from fewer.data.tokenizers import (
@@ -28,22 +28,32 @@ from fewer.data.tokenizers import (
 from fewer.errors import FewerError
 from fewer.evaluation.guards import UtteranceSet, text_overlap
 from fewer.evaluation.normalise import load_normaliser
-from fewer.evaluation.wer import Result, compare
-from fewer.files import read_json, write_json
+from fewer.evaluation.transcripts import load_pairs
+from fewer.evaluation.wer import Result, compare, score
+from fewer.files import atomic_write, read_json, write_json
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
 from fewer.ilm.methods import IlmConfig
 from fewer.progress import say
 from fewer.recipes.config import ExperimentConfig, LmSource, ModelSource, Row
 from fewer.recipes.decode import EncodedBatch, decode, encode_set, header
+from fewer.recipes.separate import subtract_lm
 from fewer.recipes.system import System, load_recogniser, load_system
 from fewer.recipes.tuning import identity, tuning_method
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_header, read_nbest
-from fewer.training.configs import TrainConfig, laid_over, parse_train_config, read_layers
-from fewer.training.model_folder import WEIGHTS
+from fewer.training.configs import (
+    TrainConfig,
+    changed_keys,
+    effective,
+    laid_over,
+    parse_train_config,
+    read_layers,
+)
+from fewer.training.model_folder import CONFIG, WEIGHTS
 from fewer.training.ngram_files import save_ngram
 from fewer.training.ngram_text import ngram_of_texts
+from fewer.training.records import CURVES
 from fewer.training.run import train_model, versions
 from fewer.tuning.methods import Method, tune_all
 from fewer.tuning.pool import Metric
@@ -117,6 +127,8 @@ class Experiment:
         assert config is not None
         if self.tokenizer_path.exists():
             return
+        if not config.text:
+            raise FewerError(f"there is no tokenizer {self.tokenizer_path}: make it with `fewer tokenizer`")
         lines = (line for path in config.text for line in read_text(path))
         tokenizer: Tokenizer
         if config.kind == "bpe":
@@ -132,11 +144,18 @@ class Experiment:
     def _trained(self, source: ModelSource | LmSource, name: str) -> Path:
         if isinstance(source, ModelSource) and source.folder is not None:
             return source.folder
-        folder = self.folder / "models" / name
+        assert source.train is not None
+        own = self.folder / "models" / name
+        folder = own if self.config.models is None else self.config.models / name
+        config = self._train_config(name, source.train)
         if not (folder / WEIGHTS).exists():
             say(f"training {name}")
-            assert source.train is not None
-            train_model(self._train_config(name, source.train), folder)
+            train_model(config, folder)
+        elif folder != own:
+            _check_same(config, folder)
+        if folder != own and (folder / CURVES).exists():  # the report shows what is in the run folder
+            own.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder / CURVES, own / CURVES)
         return folder
 
     def _train_config(self, name: str, values: dict[str, Any]) -> TrainConfig:
@@ -163,16 +182,32 @@ class Experiment:
         """The folder of the row's internal LM, estimated if need be."""
         config = self.config
         name = config.recogniser_of(row)
-        variant = row.method if row.special_first else f"{row.method}_no_first"
+        variant = row.subtract or (row.method if row.special_first else f"{row.method}_no_first")
         folder = self.folder / "ilm" / name / variant
         if not (folder / FACTS).exists():
             options = {"method": row.method, "special_first": row.special_first, "seed": config.seed}
             options |= {**config.ilm.get("all", {}), **config.ilm.get(row.method, {})}
             say(f"internal LM {variant}")
-            estimate_ilm(
-                self.recogniser(name), parse_config(IlmConfig, options, variant), folder, config.train, config.dev
-            )
+            chosen, model = parse_config(IlmConfig, options, variant), self.recogniser(name)
+            if row.subtract is not None:
+                subtract_lm(model, chosen, self.lm(row.subtract), folder, self._dev)
+            else:
+                estimate_ilm(model, chosen, folder, config.train, self._dev)
         return folder
+
+    @cached_property
+    def _dev(self) -> Path:
+        """The dev manifest; test sets of telephone speech hold segments without words, of which an LM says nothing."""
+        dev = self.config.dev
+        texts = list(Manifest(dev, transcripts=False).texts())
+        if all(text.strip() for text in texts):
+            return dev
+        say(f"{dev.stem}: {sum(not text.strip() for text in texts)} utterances without words count in no perplexity")
+        path = self.folder / "text" / dev.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(dev, encoding="utf-8") as source, atomic_write(path) as target:
+            target.writelines(line for line, text in zip(source, texts, strict=True) if text.strip())
+        return path
 
     def system(self, row: Row) -> System:
         lm = self.config.lm_of(row)
@@ -193,7 +228,8 @@ class Experiment:
 
     @cached_property
     def metric(self) -> Metric:
-        return Metric(load_normaliser(self.config.normaliser))
+        normaliser = load_normaliser(self.config.normaliser)
+        return Metric(normaliser, "hubscr" if normaliser.glm else "plain")
 
     def _tune(self) -> None:
         """Every row with its own pool and the same budget; rows of one recogniser share its encoder's output."""
@@ -202,7 +238,7 @@ class Experiment:
             rows = [row for row in config.rows if config.recogniser_of(row) == name]
             if all((self.folder / "tuning" / row.key / "tune.json").exists() for row in rows):
                 continue
-            batches = list(encode_set(System(self._loaded(name)), Manifest(config.tune)))
+            batches = list(encode_set(System(self._loaded(name)), Manifest(config.tune, transcripts=False)))
             for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is the same
                 methods = [self._method(row, batches) for row in rows if config.lm_of(row) == lm]
                 tune_all(methods, config.tuning, self.metric, self.folder / "tuning", Path(config.tune).stem)
@@ -233,10 +269,18 @@ class Experiment:
         decode(system, self.config.sets[set_name], path, scales.terms, options)
 
     def _result(self, row: Row, set_name: str) -> Result:
+        if (reference := self.config.references.get(set_name)) is not None:
+            return self._result_by(reference, row, set_name)
         lists = list(read_nbest(self.nbest_path(row, set_name)))
         refs = {nbest.id: nbest.ref or "" for nbest in lists}
         hyps = {nbest.id: nbest.hypotheses[0].text for nbest in lists}
         return self.metric.score(refs, hyps, {nbest.id: nbest.speaker or "" for nbest in lists})
+
+    def _result_by(self, reference: Path, row: Row, set_name: str) -> Result:
+        """As `fewer score --ref STM --segments MANIFEST` does: words are laid evenly over their segments."""
+        normaliser, manifest = self.metric.normaliser, self.config.sets[set_name]
+        pairs = load_pairs(self.nbest_path(row, set_name), reference, normaliser=normaliser, segments=manifest)
+        return score(pairs.refs, pairs.hyps, pairs.speakers, rules="hubscr" if normaliser.glm else "sclite")
 
     def _results(self) -> dict[str, Any]:
         config = self.config
@@ -248,10 +292,7 @@ class Experiment:
             for name in config.sets:
                 value = scored[row.key, name].to_json()
                 base = self._baseline(row)
-                other = base is not None and base.key != row.key
-                value["p_vs_sf"] = (
-                    compare(scored[row.key, name], scored[base.key, name]).p_bootstrap if base and other else None
-                )
+                value["p_vs_sf"] = compare(scored[row.key, name], scored[base.key, name]).p_bootstrap if base else None
                 wer[name] = value
             tuned = read_json(self.folder / "tuning" / row.key / "tune.json")
             rows.append(
@@ -273,7 +314,7 @@ class Experiment:
         return {
             "title": config.title,
             "tuned_on": Path(config.tune).stem,
-            "tuned_on_fingerprint": UtteranceSet.of("", Manifest(config.tune).ids()).fingerprint,
+            "tuned_on_fingerprint": UtteranceSet.of("", Manifest(config.tune, transcripts=False).ids()).fingerprint,
             "normaliser": config.normaliser,
             "sets": list(config.sets),
             "rows": rows,
@@ -287,6 +328,8 @@ class Experiment:
 
     def _baseline(self, row: Row) -> Row | None:
         """Shallow fusion with the same recogniser and LM."""
+        if row.method == "sf":
+            return None
         if row.method == "none":
             same = [r for r in self.config.rows if r.method == "sf" and (r.recogniser or "") == (row.recogniser or "")]
         else:
@@ -304,12 +347,22 @@ class Experiment:
         """Test transcripts that stand in the LMs' text."""
         warnings = []
         for name, path in self.config.sets.items() if self.config.lm_text else ():
-            manifest = Manifest(path)
+            manifest = Manifest(path, transcripts=False)
             refs = dict(zip(manifest.ids(), manifest.texts(), strict=True))
             found = text_overlap(refs, (line for text in self.config.lm_text for line in read_text(text)))
             if found.count:
                 warnings.append(f"{name}: {found}")
         return warnings
+
+
+def _check_same(config: TrainConfig, folder: Path) -> None:
+    """A model that was trained elsewhere must be the one that is meant."""
+    there = parse_train_config(read_yaml(folder / CONFIG), folder / CONFIG)
+    if changes := changed_keys(effective(there), effective(config)):
+        raise FewerError(
+            f"{folder} was trained with another configuration; name another folder by `models`, or delete it:\n"
+            + "\n".join(f"  {change}" for change in changes)
+        )
 
 
 def train_values(values: dict[str, Any]) -> dict[str, Any]:

@@ -5,19 +5,37 @@ from pathlib import Path
 from typing import Any
 
 from fewer.config import override_value, parse_config
+from fewer.errors import FewerError
 from fewer.recipes.config import ExperimentConfig, LmSource, ModelSource
 from fewer.recipes.experiment import Experiment, train_values
 from fewer.report.tables import print_table, write_tables
 from fewer.training.configs import parse_train_config, read_layers
 from fewer.training.cost import dry_run
+from fewer.training.model_folder import WEIGHTS
+
+EXPERIMENTS = Path(__file__).parent / "experiments"
 
 
 def load_experiment(source: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
     """Read a YAML file, or a recipe by name; `overrides` are `a.b=value`."""
-    values = read_layers(source)
+    values = read_layers(find_experiment(source))
     for override in overrides:
         values = override_value(values, override)
     return parse_config(ExperimentConfig, values, source)
+
+
+def experiment_names() -> list[str]:
+    """The recipes of `fewer run`."""
+    return sorted(path.stem for path in EXPERIMENTS.glob("*.yaml"))
+
+
+def find_experiment(source: str | Path) -> Path:
+    """A file, or a recipe by name."""
+    if Path(source).is_file():
+        return Path(source)
+    if str(source) in experiment_names():
+        return EXPERIMENTS / f"{source}.yaml"
+    raise FewerError(f"{source} is neither a file nor an experiment; there are {', '.join(experiment_names())}")
 
 
 def run_experiment(config: ExperimentConfig, folder: str | Path) -> dict[str, Any]:
@@ -38,5 +56,7 @@ def describe(config: ExperimentConfig) -> str:
             lines.append(f"\n{name}: {source.model_dump(mode='json', exclude_none=True)}")
             continue
         values = {"tokenizer": "tokenizer.json", **train_values(source.train)}
-        lines.append(f"\n{name}: {dry_run(parse_train_config(values, name))}")
+        folder = config.models / name if config.models else None
+        where = f" (already trained, in {folder})" if folder and (folder / WEIGHTS).exists() else ""
+        lines.append(f"\n{name}{where}: {dry_run(parse_train_config(values, name))}")
     return "\n".join(lines)
