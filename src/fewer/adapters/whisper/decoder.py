@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fewer.errors import FewerError
+
 Cross = Callable[[int, Tensor], Tensor]  # (layer, hidden (…, D)) -> what the cross-attention block adds, (…, D)
 SelfAttention = Callable[[int, Tensor], Tensor]  # (layer, queries, keys and values (…, 3·D)) -> (…, D)
 
@@ -104,6 +106,11 @@ class WhisperDecoder(nn.Module):
 
     def teacher_forced(self, embedded: Tensor, cross: Cross) -> Tensor:
         """All positions from 0 on at once. (B, N, D) -> (B, N, D)"""
+        if embedded.shape[1] > self.positions:
+            raise FewerError(
+                f"a text with its prompt has {embedded.shape[1]} labels, but this decoder reads at most "
+                f"{self.positions}; cut it into shorter segments"
+            )
 
         def causal(index: int, qkv: Tensor) -> Tensor:
             queries, keys, values = (split_heads(part, self.heads) for part in qkv.chunk(3, dim=-1))
