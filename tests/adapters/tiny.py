@@ -73,6 +73,7 @@ def make_whisper(folder: Path, multilingual: bool = False, seed: int = 0, sharpn
     with torch.no_grad():  # the last norm's bias is a part of what the output layer reads that is always there
         bias = model.model.decoder.layer_norm.bias
         model.model.decoder.embed_tokens.weight[end] = ENDING * bias / bias.norm() ** 2
+    unreadable = [id for label, id in tokens.get_vocab().items() if not label.replace("Ġ", "a").isascii()]
     several = {
         "lang_to_id": {f"<|{language}|>": id[f"<|{language}|>"] for language in languages},
         "task_to_id": {task: id[f"<|{task}|>"] for task in ("transcribe", "translate")},
@@ -81,7 +82,7 @@ def make_whisper(folder: Path, multilingual: bool = False, seed: int = 0, sharpn
         max_length=40,
         no_timestamps_token_id=id["<|notimestamps|>"],
         is_multilingual=multilingual,
-        suppress_tokens=[comma, *range(end + 1, config.vocab_size)],
+        suppress_tokens=[comma, *unreadable, *range(end + 1, config.vocab_size)],
         begin_suppress_tokens=[blank, end],
         return_timestamps=False,
         **(several if multilingual else {}),

@@ -19,7 +19,7 @@ BATCH = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted")
 def own_transcripts(recogniser: WhisperRecogniser, manifest: Path, out: Path, beam: int = 1) -> None:
     """Write a copy of a manifest (transcribed or not) with the recogniser's best hypotheses for transcripts.
 
-    Utterances that it makes nothing of are left out.
+    Utterances of which it makes nothing, or to which it finds no end (it then repeats itself), are left out.
     """
     utterances = Manifest(manifest, transcripts=False)
     batches = recogniser.batches(utterances, BATCH, transcripts=False)
@@ -37,7 +37,7 @@ def own_transcripts(recogniser: WhisperRecogniser, manifest: Path, out: Path, be
                 encoded = recogniser.encode(batches.load(items, 1))
                 limits = recogniser.max_lengths(encoded)
                 lists = beam_search(fusion, encoded, limits, SearchOptions(beam=beam), recogniser.tokenizer.decode)
-                texts |= {item: best[0].text for item, best in zip(items.tolist(), lists, strict=True)}
+                texts |= {item: best[0].text for item, best in zip(items.tolist(), lists, strict=True) if best[0].ended}
                 bar.advance(len(items))
     with atomic_write(out) as stream:
         for index, line in enumerate(read_raw_lines(manifest)):
