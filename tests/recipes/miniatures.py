@@ -10,7 +10,7 @@ from fewer.config import parse_config
 from fewer.data.corpora.prepare import PrepareOptions, prepare
 from fewer.data.corpora.split import Split
 from fewer.data.token_store import read_text
-from fewer.data.tokenizers import train_characters
+from fewer.data.tokenizers import train_sentencepiece
 from fewer.recipes.config import ExperimentConfig
 from fewer.recipes.experiment import train_values
 from fewer.recipes.run import load_experiment
@@ -29,15 +29,16 @@ def spoken(text: str) -> Tones:
     return [(0.1, PITCHES[letter]) for letter in text.lower()]
 
 
-def said(rng: np.random.Generator) -> str:
-    return "".join(rng.choice(list(PITCHES), rng.integers(2, 6)))
+def said(rng: np.random.Generator, number: int = 0) -> str:
+    """Two to five letters; curricula start with the shortest, so that there must be some."""
+    return "".join(rng.choice(list(PITCHES), 2 + number % 4))
 
 
 def write_librispeech(root: Path, rng: np.random.Generator) -> Path:
     corpus = root / "LibriSpeech"
     for speaker, (name, count) in enumerate(LIBRISPEECH.items(), 10):
         chapter = corpus / name / str(speaker) / "1"
-        texts = {f"{speaker}-1-{number:04d}": said(rng).upper() for number in range(count)}
+        texts = {f"{speaker}-1-{number:04d}": said(rng, number).upper() for number in range(count)}
         for id, text in texts.items():
             write_audio(chapter / f"{id}.flac", spoken(text))
         write_lines(chapter / f"{speaker}-1.trans.txt", *(f"{id} {text}" for id, text in texts.items()))
@@ -50,7 +51,7 @@ def write_switchboard(root: Path, rng: np.random.Generator) -> Path:
         lines, at = [], 0.0
         sides[side] = []
         for number in range(1, count + 1):
-            text = said(rng)
+            text = said(rng, number)
             end = round(at + len(text) / 10, 6)
             lines.append(f"sw{side}-ms98-a-{number:04d} {at:.6f} {end:.6f} {text}")
             sides[side] += spoken(text)
@@ -71,7 +72,7 @@ def write_corpora(root: Path) -> None:
     prepare("librispeech", write_librispeech(raw, rng), libri)
     join(libri / "train-960.jsonl", *(libri / f"{name}.jsonl" for name in LIBRISPEECH if name.startswith("train")))
     join(libri / "dev.jsonl", libri / "dev-clean.jsonl", libri / "dev-other.jsonl")
-    write_gz(libri / "librispeech-lm-norm.txt.gz", [said(rng).upper() for _ in range(40)])
+    write_gz(libri / "librispeech-lm-norm.txt.gz", [said(rng, number).upper() for number in range(40)])
     options = PrepareOptions(splits=(Split.parse("train=dev:1,train-nodev"),))
     prepare("switchboard", write_switchboard(raw / "swb", rng), data / "switchboard", options)
     prepare("fisher_text", fisher(raw / "fisher"), data / "fisher")
@@ -80,9 +81,9 @@ def write_corpora(root: Path) -> None:
     prepare("hub5e01", disc, data / "hub5", PrepareOptions(transcripts=nist))
     prepare("rt03", rt03(raw / "rt03"), data / "hub5")
     prepare("tedlium2", tedlium2(raw), data / "tedlium2")
-    write_gz(data / "tedlium2" / "lm.txt.gz", [said(rng) for _ in range(40)])
+    write_gz(data / "tedlium2" / "lm.txt.gz", [said(rng, number) for number in range(40)])
     for name, train in (("librispeech", "train-960"), ("switchboard", "train-nodev")):
-        train_characters(read_text(data / name / f"{train}.jsonl")).save(data / name / "tokenizer.json")
+        train_sentencepiece(read_text(data / name / f"{train}.jsonl"), 12).save(data / name / "tokenizer.json")
 
 
 def join(target: Path, *sources: Path) -> None:
@@ -108,6 +109,7 @@ def small_training(values: dict[str, Any]) -> dict[str, Any]:
     """`shrunk`, but on the data that the recipe names."""
     config = parse_train_config({"tokenizer": "tokenizer.json", **train_values(values)}, "recipe")
     small = shrunk(config, Path())
+    del small["seed"]  # the experiment's holds
     original = config.model_dump(mode="json")
     small["data"] |= {key: original["data"][key] for key in ("train", "dev", "case") if key in original["data"]}
     if isinstance(config, AedTrainConfig):
