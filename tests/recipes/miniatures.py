@@ -1,4 +1,4 @@
-"""The paper's corpora in miniature, in their real layouts, prepared as docs/recipes.md says; and its recipes in small."""
+"""The paper's corpora in miniature, in their real layouts, prepared as docs/recipes.md says; its recipes in small."""
 
 import gzip
 from pathlib import Path
@@ -100,7 +100,11 @@ def small_experiment(name: str) -> ExperimentConfig:
     values = load_experiment(name).model_dump(mode="json", exclude_none=True)
     for source in (*values["recognisers"].values(), *values["lms"].values()):
         source["train"] = small_training(source["train"])
-    values |= {"ilm": {"all": EASY}, "beam": 2, "tuning": values["tuning"] | {"budget": 2}}
+    values |= {
+        "ilm": {"all": EASY},
+        "beam": 2,
+        "tuning": values["tuning"] | {"budget": 3},
+    }  # the third decode is with λ2
     values["tuning"]["space"]["step"] = 0.1
     return parse_config(ExperimentConfig, values, name)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fewer.errors import FewerError
-from fewer.recipes.config import ExperimentConfig
+from fewer.recipes.config import ExperimentConfig, LmSource, ModelSource
 from fewer.recipes.run import experiment_names, load_experiment, run_experiment
 from fewer.report.paper import paper_table
 from fewer.training import cost
@@ -73,7 +73,8 @@ def test_tables_share_their_models() -> None:
     for name in [*TABLES, *ABLATIONS]:
         config = load_experiment(name)
         assert config.models == Path("models")
-        for key, source in {**config.recognisers, **config.lms}.items():
+        sources: dict[str, ModelSource | LmSource] = {**config.recognisers, **config.lms}
+        for key, source in sources.items():
             assert seen.setdefault(key, source.train) == source.train
     assert "libri-lstm" in load_experiment("cross-lstm").recognisers
 
@@ -128,12 +129,15 @@ def test_a_table_from_corpora_to_numbers_beside_the_papers(
     tuned = {"cross-lstm": "TLv2-dev"}.get(name, "hub5e00" if name.startswith("swb") else "dev-other")
     assert table["tuned_sets"] == [tuned]
     markdown, latex = (folder / "table.md").read_text(), (folder / "table.tex").read_text()
-    rows = list(csv.DictReader(line for line in open(folder / "table.csv") if not line.startswith(("#", '"#'))))
+    lines = (folder / "table.csv").read_text().splitlines()
+    rows = list(csv.DictReader(line for line in lines if not line.startswith(("#", '"#'))))
     for row, line in zip(table["rows"], rows, strict=True):
         assert row["row"] == line["row"]
         assert row["paper"] == printed.rows[row["row"]]
         estimated = row["method"] not in ("none", "sf", "train_w_lm")
         assert (row["ilm_ppl"] is not None) == estimated
+        assert row["decodes"] <= 3
+        assert (folder / "tuning" / row["row"] / "tune.json").exists()
         for set_name in config.sets:
             score, cell = row["wer"][set_name], printed.cell(row["row"], printed.column_of(set_name) or "")
             assert score["low"] <= score["wer"] <= score["high"]
