@@ -197,6 +197,27 @@ def test_an_lm_with_another_tokenizer_is_refused(run: Path, tones: Path, tmp_pat
         load_system(run / "models" / "aed", tmp_path / "lm")
 
 
+def test_audio_without_transcripts_is_decoded(run: Path, tones: Path, tmp_path: Path) -> None:
+    line = json.loads((tones / "dev.jsonl").read_text().splitlines()[0]) | {"supervisions": []}
+    (tmp_path / "bare.jsonl").write_text(json.dumps(line) + "\n")
+    decode(load_system(run / "models" / "aed"), tmp_path / "bare.jsonl", tmp_path / "n.jsonl", {})
+    (nbest,) = read_nbest(tmp_path / "n.jsonl")
+    assert nbest.ref is None
+    assert nbest.hypotheses
+
+
+def test_a_term_that_cannot_score_the_end_label_is_named(run: Path) -> None:
+    with pytest.raises(FewerError, match="'acoustic'; the terms are aed"):
+        load_system(run / "models" / "aed", end_scored_by=["acoustic"]).scorers()
+
+
+def test_a_scale_that_is_no_number_leaves_no_file(run: Path, tmp_path: Path) -> None:
+    lm, tokenizer = load_lm_and_tokenizer(run / "models" / "lm")
+    with pytest.raises(FewerError, match="the scale is nan"):
+        rescore(run / "decodes" / "dev" / "sf.jsonl", tmp_path / "out.jsonl", lm, tokenizer, "again", float("nan"))
+    assert not list(tmp_path.iterdir())
+
+
 def test_audio_too_short_for_features_is_named_and_nothing_is_left(run: Path, tones: Path, tmp_path: Path) -> None:
     line = json.loads((tones / "dev.jsonl").read_text().splitlines()[0])
     line |= {"id": "blip", "duration": 0.005}

@@ -142,9 +142,23 @@ def test_vocabulary_mismatch_names_both_sides() -> None:
 
 def test_a_score_that_is_not_a_number_names_its_term() -> None:
     aed, lm = scorers()
-    lm.table[:, 2] = math.nan
-    with pytest.raises(FewerError, match="term 'lm'"):
+    lm.table[1, 2] = math.nan
+    with pytest.raises(FewerError, match=r"utterance 1 of the batch.*term 'lm'"):
         beam_search(Fusion([aed, lm], SCALES), range(3), torch.full((3,), 6), SearchOptions(beam=4))
+
+
+@pytest.mark.parametrize("options", [{"beam": 0}, {"n_best": 0}, {"max_length": -1}])
+def test_search_options_below_one_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(FewerError, match=f"{next(iter(options))} is"):
+        SearchOptions(**options)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_length_policy_is_made_of_numbers(value: float) -> None:
+    with pytest.raises(FewerError, match="length reward"):
+        LengthPolicy(0.0, value)
+    with pytest.raises(FewerError, match="length exponent"):
+        LengthPolicy(value)
 
 
 def test_an_empty_utterance_is_an_error() -> None:

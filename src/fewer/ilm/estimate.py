@@ -78,13 +78,15 @@ def ilm_perplexity(recogniser: LoadedModel, ilm: str | Path, manifest: str | Pat
         return perplexity(lm, _shown(batches, bar), recogniser.tokenizer, recogniser.aed).to_json()
 
 
-def speech_batches(recogniser: LoadedModel, manifest: Manifest, config: UtteranceConfig) -> UtteranceBatches:
-    """Utterances as the recogniser hears them, without augmentation."""
+def speech_batches(
+    recogniser: LoadedModel, manifest: Manifest, config: UtteranceConfig, transcripts: bool = True
+) -> UtteranceBatches:
+    """Utterances as the recogniser hears them, without augmentation; without labels if not `transcripts`."""
     if recogniser.features is None:
         raise FewerError("this is a language model, but a recogniser is needed here")
     longest = float(manifest.durations.max()) / recogniser.features.frame_shift if len(manifest) else 0.0
     config = config.model_copy(update={"max_size": max(config.max_size, int(longest) + 2), "allow_unknown": True})
-    return UtteranceBatches(manifest, recogniser.features, recogniser.tokenizer, config)
+    return UtteranceBatches(manifest, recogniser.features, recogniser.tokenizer if transcripts else None, config)
 
 
 def _estimator(config: IlmConfig, model: str | Path, out: Path, world: World) -> "Estimator":

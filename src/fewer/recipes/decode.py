@@ -13,7 +13,7 @@ from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
 from fewer.progress import Bar
 from fewer.recipes.system import System
-from fewer.search.beam import SearchOptions, beam_search
+from fewer.search.beam import SearchError, SearchOptions, beam_search
 from fewer.search.nbest import Header, NBest, parse_nbest, write_nbest
 from fewer.search.scorer import Scorer
 from fewer.training.world import World, alone
@@ -77,9 +77,8 @@ def search_set(
         limits = system.recogniser.max_lengths(batch.encoded)
         try:
             lists = beam_search(fusion, batch.encoded, limits, options, tokenizer.decode)
-        except FewerError as error:
-            ids = ", ".join(utterance.id for utterance in batch.utterances)
-            raise FewerError(f"{error} (in the batch of {ids})") from error
+        except SearchError as error:
+            raise FewerError(f"utterance {batch.utterances[error.index].id}: {error.problem}") from error
         for utterance, hypotheses in zip(batch.utterances, lists, strict=True):
             yield utterance.index, NBest(utterance.id, hypotheses, utterance.ref, utterance.speaker)
 

@@ -13,7 +13,7 @@ from fewer.errors import FewerError
 from fewer.ilm.perplexity import label_sums
 from fewer.models.lm import LanguageModel
 from fewer.progress import Bar
-from fewer.search.nbest import Header, Hypothesis, NBest, read_header, read_nbest, write_nbest
+from fewer.search.nbest import Header, Hypothesis, NBest, check_number, read_header, read_nbest, write_nbest
 
 UTTERANCES = 16  # lists scored together
 SENTENCES = 64  # in one batch of the LM
@@ -23,6 +23,7 @@ def rescore(
     nbest: str | Path, out: str | Path, lm: LanguageModel, tokenizer: Tokenizer, term: str, scale: float
 ) -> int:
     """Write the lists with one more term, ranked anew; returns the number of utterances."""
+    check_number("the scale", scale)
     header = read_header(nbest)
     if term in header.terms:
         raise FewerError(f"{nbest} has a term '{term}' already; choose another name with --term")

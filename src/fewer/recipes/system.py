@@ -72,7 +72,7 @@ class AedRecogniser:
         self.tokenizer, self.fingerprint = loaded.tokenizer, loaded.fingerprint
 
     def batches(self, manifest: Manifest, config: UtteranceConfig) -> Batches[Batch]:
-        return speech_batches(self.loaded, manifest, config)
+        return speech_batches(self.loaded, manifest, config, transcripts=False)
 
     @torch.inference_mode()
     def encode(self, batch: Batch) -> Encoded:
@@ -113,6 +113,10 @@ class System:
             if not isinstance(self.recogniser, AedRecogniser):
                 raise FewerError("only a recogniser of `fewer train` has a CTC branch")
             scorers.append(CtcPrefixScorer(self.recogniser.aed))
+        terms = [term for scorer in scorers for term in scorer.terms]
+        for name in self.end_scored_by or ():
+            if name not in terms:
+                raise FewerError(f"the end label cannot be scored by '{name}'; the terms are {', '.join(terms)}")
         return scorers
 
     def fusion(self, scales: Mapping[str, float], scorers: list[Scorer] | None = None) -> Fusion:

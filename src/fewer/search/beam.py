@@ -24,6 +24,19 @@ class SearchOptions:
     n_best: int | None = None  # how many to return; None: the whole beam
     max_length: int | None = None  # labels at the most; None: as many as the utterance has encoder frames
 
+    def __post_init__(self) -> None:
+        for name, value in (("beam", self.beam), ("n_best", self.n_best), ("max_length", self.max_length)):
+            if value is not None and value < 1:
+                raise FewerError(f"{name} is {value}; it must be at least 1")
+
+
+class SearchError(FewerError):
+    """A problem of one utterance: `index` is its place in the batch."""
+
+    def __init__(self, index: int, problem: str):
+        super().__init__(f"utterance {index} of the batch: {problem}")
+        self.index, self.problem = index, problem
+
 
 @dataclass
 class Beam:
@@ -45,12 +58,10 @@ def beam_search(
     to_text: Callable[[Sequence[int]], str] = lambda tokens: " ".join(map(str, tokens)),
 ) -> list[tuple[Hypothesis, ...]]:
     """N-best lists of all utterances, best first. max_lengths: (B,) labels at the most, end label counted."""
-    if options.beam < 1:
-        raise FewerError(f"the beam is {options.beam}; it must be at least 1")
     if options.max_length is not None:
         max_lengths = max_lengths.clamp_max(options.max_length)
     if len(max_lengths) and int(max_lengths.min()) < 1:
-        raise FewerError(f"utterance {int(max_lengths.argmin())} of the batch may have no label: is it empty?")
+        raise SearchError(int(max_lengths.argmin()), "it may have no label: is it empty?")
     results: list[tuple[Hypothesis, ...]] = [()] * len(encoded)
     with torch.inference_mode():
         memory, states = fusion.start(encoded)
@@ -61,7 +72,10 @@ def beam_search(
         while len(utterances):
             combined, log_probs, states = fusion.step(memory, states, labels, first=step == 0)
             step += 1
-            beam, parents, labels = _extend(fusion, beam, combined, log_probs, step, options)
+            try:
+                beam, parents, labels = _extend(fusion, beam, combined, log_probs, step, options)
+            except SearchError as error:
+                raise SearchError(int(utterances[error.index]), error.problem) from None
             done = beam.ended.all(dim=1) | (max_lengths <= step)
             going = torch.arange(len(utterances), device=done.device)
             if done.any():
@@ -103,8 +117,9 @@ def _extend(
     policy = options.length
     ranks = (totals + policy.reward * length[:, :, None]) / length[:, :, None] ** policy.exponent
     ranks = ranks.masked_fill(beam.rank[:, :, None].isneginf(), float("-inf")).flatten(1)
-    if bool(ranks.isnan().any()):
-        raise FewerError(f"a score is not a number at label {step}: look at the term '{fusion.culprit(log_probs)}'")
+    if bool((bad := ranks.isnan().any(dim=1)).any()):
+        problem = f"a score is not a number at label {step}: look at the term '{fusion.culprit(log_probs)}'"
+        raise SearchError(int(bad.int().argmax()), problem)
     rank, flat = ranks.topk(min(options.beam, ranks.shape[1]), dim=-1)  # (B, K')
     parent = flat.div(count, rounding_mode="floor")  # (B, K')
     label = labels.flatten(1).gather(1, flat)

@@ -3,7 +3,6 @@
 Masks, the end-label policy and maps between vocabularies live here, so that scorers need not know of them.
 """
 
-import math
 from collections.abc import Collection, Mapping, Sequence, Sized
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fewer.errors import FewerError
+from fewer.search.nbest import check_number
 from fewer.search.scorer import Scorer, State
 
 
@@ -65,8 +65,7 @@ class Fusion:
             if name not in self.terms:
                 raise FewerError(f"there is no term '{name}'; the terms are {', '.join(self.terms)}")
         for name, scale in scales.items():
-            if not isinstance(scale, int | float) or not math.isfinite(scale):
-                raise FewerError(f"the scale of '{name}' is {scale!r}; it must be a finite number")
+            check_number(f"the scale of '{name}'", scale)
         if len(set(self.terms)) != len(self.terms):
             raise FewerError(f"two terms have the same name: {', '.join(self.terms)}")
 

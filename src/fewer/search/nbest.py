@@ -22,12 +22,22 @@ from fewer.files import atomic_write
 FORMAT = "fewer-nbest/1"
 
 
+def check_number(what: str, value: object) -> None:
+    """Scales and the like are finite numbers, or nothing that follows means anything."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise FewerError(f"{what} is {value!r}; it must be a finite number")
+
+
 @dataclass(frozen=True)
 class LengthPolicy:
     """How hypotheses of unequal length compare: by score / length^exponent, or by score + reward·length."""
 
     exponent: float = 1.0  # 1: per-label average as in the paper's toolkit; 0: no normalisation
     reward: float = 0.0  # added for each label, end label included
+
+    def __post_init__(self) -> None:
+        check_number("the length exponent", self.exponent)
+        check_number("the length reward", self.reward)
 
     def score(self, total: float, length: int) -> float:
         return (total + self.reward * length) / length**self.exponent
@@ -113,8 +123,8 @@ def parse_nbest(value: Any, where: str) -> NBest:
 
 def _to_json(nbest: NBest) -> dict[str, Any]:
     for hypothesis in nbest.hypotheses:
-        if not all(math.isfinite(score) for score in hypothesis.scores.values()):
-            raise FewerError(f"utterance {nbest.id}: a score is not finite: {hypothesis.scores}")
+        if not all(math.isfinite(score) for score in (*hypothesis.scores.values(), hypothesis.score)):
+            raise FewerError(f"utterance {nbest.id}: a score is not finite: {hypothesis.score}, {hypothesis.scores}")
     value: dict[str, Any] = {"id": nbest.id}
     value |= {} if nbest.ref is None else {"ref": nbest.ref}
     value |= {} if nbest.speaker is None else {"speaker": nbest.speaker}
