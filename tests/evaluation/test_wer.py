@@ -227,3 +227,14 @@ def test_exhaustive_small_alignments_agree_with_the_definition() -> None:
         for ref in itertools.product(words, repeat=n):
             for hyp in itertools.product(words, repeat=m):
                 assert count(align(" ".join(ref), " ".join(hyp))).total == fewest_errors(list(ref), list(hyp))
+
+
+@pytest.mark.filterwarnings("error")
+def test_resampled_sets_without_reference_words_do_not_count_in_a_comparison() -> None:
+    refs = {"a": "", "b": "w x y z"}
+    first, second = score(refs, {"a": "v", "b": "w x y z"}), score(refs, {"a": "v v", "b": "w x y z"})
+    comparison = compare(first, second)
+    assert comparison.difference == -25.0
+    # Drawn with words: b alone (no difference), or a and b, which is twice as likely.
+    assert (comparison.low, comparison.high) == (-25.0, 0.0)
+    assert comparison.better == pytest.approx(2 / 3, abs=0.02)

@@ -24,7 +24,8 @@ def bootstrap(errors: Ints, words: Ints, units: Ints, replications: int = REPLIC
     """Error rates of resampled test sets (Bisani & Ney 2004).
 
     `units` numbers what is drawn with replacement: each utterance, or the speaker it belongs to. `errors` and `words`
-    are (U,) or, for systems that share their draws, (systems, U); the rates (replications,) or (systems, replications).
+    are (U,) or, for systems that share their draws, (systems, U); the rates (replications,) or (systems, replications),
+    NaN where no reference word was drawn.
     """
     errors, words = np.asarray(errors), np.asarray(words)
     count = int(units.max()) + 1
@@ -35,9 +36,10 @@ def bootstrap(errors: Ints, words: Ints, units: Ints, replications: int = REPLIC
     rows = max(1, CHUNK // count)
     for first in range(0, replications, rows):
         drawn = generator.integers(0, count, size=(min(rows, replications - first), count))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            for system, (total, length) in enumerate(zip(totals, lengths, strict=True)):
-                rates[system, first : first + len(drawn)] = total[drawn].sum(1) / length[drawn].sum(1)
+        for system, (total, length) in enumerate(zip(totals, lengths, strict=True)):
+            drawn_words = length[drawn].sum(1)
+            drawn_words[drawn_words == 0] = np.nan
+            rates[system, first : first + len(drawn)] = total[drawn].sum(1) / drawn_words
     return rates[0] if errors.ndim == 1 else rates
 
 

@@ -247,7 +247,7 @@ class Comparison:
     low: float  # 95 % interval of the difference
     high: float
     p_bootstrap: float  # two-sided
-    better: float  # share of resampled test sets on which the first system has fewer errors
+    better: float  # share of resampled test sets (those with words) on which the first system has fewer errors
     matched_pairs: MatchedPairs
 
     @property
@@ -284,6 +284,7 @@ def compare(first: Result, second: Result) -> Comparison:
     words = np.stack([first.totals[1], second.totals[1][order]])
     rates: Floats = 100 * bootstrap(errors, words, first.units, first.replications, first.seed)
     differences = rates[0] - rates[1]
+    differences = differences[~np.isnan(differences)]
     low, high = interval(differences)
     return Comparison(
         difference=first.wer - second.wer,
