@@ -8,9 +8,7 @@ import typer
 
 def command(
     nbest: Annotated[Path, typer.Argument(help="N-best file of `fewer decode`.")],
-    lm: Annotated[
-        str, typer.Argument(help="Any LM: a folder of `fewer train`, an n-gram file, or hf:NAME.")
-    ],
+    lm: Annotated[str, typer.Argument(help="Any LM: a folder of `fewer train`, an n-gram file, or hf:NAME.")],
     out: Annotated[Path, typer.Argument(help="N-best file to write.")],
     scale: Annotated[float, typer.Option(help="Weight of the LM; negative for one that is to be subtracted.")] = 0.3,
     term: Annotated[str, typer.Option(help="Name of the new term.")] = "rescore",
