@@ -64,7 +64,14 @@ def alone(device: str | torch.device = "cpu") -> World:
 
 @contextmanager
 def joined(device: str = "auto") -> Iterator[World]:
-    """Join the processes that torchrun started, or be alone; leave them at the end."""
+    """Join the processes that torchrun started, or be alone; leave them at the end.
+
+    Inside another `joined` it is the same processes, which are left where they were joined.
+    """
+    if distributed.is_initialized():
+        inside = choose_device(device, int(os.environ.get("LOCAL_RANK", 0)))
+        yield World(distributed.get_rank(), distributed.get_world_size(), inside)
+        return
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     chosen = choose_device(device, int(os.environ.get("LOCAL_RANK", 0)))
     if size == 1:
