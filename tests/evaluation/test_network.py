@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fewer.errors import FewerError
-from fewer.evaluation.network import align, parse
+from fewer.evaluation.network import align, items, parse
 from tests.evaluation import sctk
 
 
@@ -130,3 +130,12 @@ def test_sclite_counts_the_same_characters(tmp_path: Path) -> None:
     theirs = [counts for _, counts in sctk.sclite_counts(*trn, "-c")]
     ours = [kinds(ref, hyp, characters=True) for ref, hyp in zip(*texts, strict=True)]
     assert [tuple(found.count(kind) for kind in "=SDI") for found in ours] == theirs
+
+
+@pytest.mark.parametrize("text", ["", "and/or b", "i {can not/cannot} (uh) go", "a { b { c / d } / @ } e { f / g }"])
+def test_items_are_those_that_positions_count(text: str) -> None:
+    found = items(text)
+    assert len(found) == parse(text).items
+    for place, item in enumerate(found):
+        words = {arc.word for arc in parse(item).arcs[1:]}
+        assert words == {arc.word for arc in parse(text).arcs[1:] if arc.position == place}

@@ -316,3 +316,43 @@ def make_hostile_run(folder: Path) -> Path:
     points = [{"kind": "sub_epoch", "step": n, "train_ce": 1.0 / n, "dev_ce": 1.0} for n in (1, 2)]
     curves.write_text("".join(json.dumps(point) + "\n" for point in points))
     return folder
+
+
+TELEPHONE = {  # reference and hypothesis, of which hubscr forgives alternatives, hesitations and fragments
+    "sw-1": ("i {can not / cannot} (uh) go", "i cannot go"),
+    "sw-2": ("we {can not / cannot} wor- now", "well we can word"),
+    "sw-3": ("uh yes", "yes um"),
+}
+
+
+def write_telephone_lists(folder: Path) -> tuple[Path, Path]:
+    """A GLM, and an N-best file whose references need it."""
+    glm, lists = folder / "telephone.glm", folder / "telephone.jsonl"
+    rules = [
+        ";; telephone speech",
+        '* name "telephone"',
+        "* format = 'NIST1'",
+        "* max_nrules = '9'",
+        "* copy_no_hit = 'T'",
+    ]
+    rules += ["* case_sensitive = 'F'", "", "UH => %HESITATION / [ ] __ [ ]", "UM => (%HESITATION) / [ ] __ [ ]"]
+    glm.write_text("\n".join([*rules, "(UH) => (%HESITATION) / [ ] __ [ ]", ""]))
+    header = Header(("aed", "lm"), {"aed": 1.0, "lm": 0.3}, LengthPolicy())
+    found = [
+        NBest(id, (Hypothesis(hyp, (1,), {"aed": -1.0, "lm": -1.0}, 2, -0.65),), ref)
+        for id, (ref, hyp) in TELEPHONE.items()
+    ]
+    write_nbest(lists, header, found)
+    return glm, lists
+
+
+def make_telephone_run(folder: Path) -> Path:
+    """A run of one method on a set that is scored with a GLM."""
+    glm, lists = write_telephone_lists(folder)
+    for place in ("pools", "decodes/dev"):
+        (folder / place).mkdir(parents=True)
+        (folder / place / "sf.jsonl").write_bytes(lists.read_bytes())
+    rows = [{"method": "sf", "name": "Shallow fusion", "wer": {"dev": {"wer": 10.0}}}]
+    results = {"title": "Telephone", "tuned_on": "dev", "sets": ["dev"], "rows": rows, "normaliser": f"glm:{glm}"}
+    write_json(folder / "results.json", results)
+    return folder

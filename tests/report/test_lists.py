@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 
 from fewer.errors import FewerError
 from fewer.evaluation.normalise import load_normaliser
-from fewer.evaluation.transcripts import Ranking, best
-from fewer.evaluation.wer import word_errors
+from fewer.evaluation.transcripts import Ranking, best, load_pairs
+from fewer.evaluation.wer import score, word_errors
 from fewer.report.blob import Blob
 from fewer.report.lists import EXPONENTS, TextStore, pack_best, pack_list, pack_powers
 from fewer.search.nbest import Header, LengthPolicy, NBest, read_header, read_nbest, write_nbest
-from tests.report.runs import TERMS, World, random_lists
+from tests.report.runs import TERMS, World, random_lists, write_telephone_lists
 from tests.report.unpacking import Unpacked
 
 
-def pack(*paths: Path) -> Unpacked:
+def pack(*paths: Path, normaliser: str = "none") -> Unpacked:
     """Lists of one set, named by their files, as the page gets them."""
-    store, blob = TextStore(load_normaliser("none")), Blob()
+    store, blob = TextStore(load_normaliser(normaliser)), Blob()
     packed = {path.stem: pack_list(path, path.stem, store, blob) for path in paths}
     lengths = np.unique(np.concatenate([lengths for _, lengths in packed.values()]))
     lists = {name: one for name, (one, _) in packed.items()}
@@ -107,6 +107,18 @@ def test_the_first_hypotheses_of_a_decode_are_kept(tmp_path: Path) -> None:
     texts = page.value["texts"]
     found = [texts["texts"][s + t] for s, t in zip(page.arrays[texts["starts"]], page.arrays[name], strict=False)]
     assert found == [nbest.hypotheses[0].text for nbest in read_nbest(path)]
+
+
+def test_with_a_glm_errors_are_counted_as_hubscr_does(tmp_path: Path) -> None:
+    glm, path = write_telephone_lists(tmp_path)
+    texts = pack(path, normaliser=f"glm:{glm}").value["texts"]["set"]
+    pairs = load_pairs(path, normaliser=load_normaliser(f"glm:{glm}"))
+    wanted = score(pairs.refs, pairs.hyps, rules="hubscr")
+    assert wanted.errors.total < score(pairs.refs, pairs.hyps).errors.total
+    assert texts["edits"] == ["".join(edit.kind for edit in edits) for edits in wanted.alignments]
+    assert texts["items"][0] == ["I", "{ CAN NOT / CANNOT }", "(%HESITATION)", "GO"]
+    assert texts["columns"][0] == [[0, "I", False], [1, "CANNOT", False], [2, None, False], [3, "GO", False]]
+    assert all(len(edits) == len(columns) for edits, columns in zip(texts["edits"], texts["columns"], strict=True))
 
 
 def test_files_that_do_not_fit_together_are_named(tmp_path: Path) -> None:

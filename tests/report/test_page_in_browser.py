@@ -11,13 +11,14 @@ from typer.testing import CliRunner
 from fewer.cli import app
 from fewer.evaluation.alignment import align
 from fewer.evaluation.network import Edit
+from fewer.evaluation.normalise import load_normaliser
 from fewer.evaluation.transcripts import Ranking, load_pairs
 from fewer.evaluation.wer import Errors, percent, score
 from fewer.files import read_json, write_json
 from fewer.report.page import write_report
 from fewer.search.nbest import Header, Hypothesis, NBest, read_header, read_nbest, write_nbest
 from tests.report.chromium import Chromium, find_chromium
-from tests.report.runs import HOSTILE, TERMS, make_hostile_run, make_run, random_lists
+from tests.report.runs import HOSTILE, TERMS, make_hostile_run, make_run, make_telephone_run, random_lists
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no chromium to show the page in (Debian: apt-get install chromium)"
@@ -247,6 +248,27 @@ def test_utterances_are_searched_sorted_and_aligned(page: Chromium, run: Path) -
     assert words == ([ref, hyp] if other[wanted][1] == hyp else [ref, other[wanted][1], hyp])
     wrong = page.run("document.querySelectorAll('.utterances .columns .column > :last-child.wrong').length")
     assert wrong == errors[0]
+
+
+def test_telephone_sets_are_scored_and_aligned_by_their_rules(browser: Chromium, tmp_path: Path) -> None:
+    folder = make_telephone_run(tmp_path)
+    write_report(folder)
+    browser.errors.clear()
+    browser.open(folder / "report.html")
+    pairs = load_pairs(folder / "telephone.jsonl", normaliser=load_normaliser(f"glm:{folder / 'telephone.glm'}"))
+    errors = score(pairs.refs, pairs.hyps, rules="hubscr").errors
+    assert shown(browser) == (f"{errors.wer:.2f}", errors.total, errors.words)
+    put(browser, ".toolbar select", "all", "change")
+    columns = browser.run(
+        """[...document.querySelectorAll('.utterances > li')].map(li => [li.dataset.id, [...li.querySelectorAll(
+        '.columns .column')].map(column => [...column.children].map(word => word.textContent.trim()))])"""
+    )
+    assert dict(columns) == {
+        "sw-1": [["I", "I"], ["{ CAN NOT / CANNOT }", "CANNOT"], ["(%HESITATION)", "·"], ["GO", "GO"]],
+        "sw-2": [["·", "WELL"], ["WE", "WE"], ["{ CAN NOT / CANNOT }", "CAN"], ["WOR-", "WORD"], ["NOW", "∅"]],
+        "sw-3": [["%HESITATION", "∅"], ["YES", "YES"], ["·", "(%HESITATION)"]],
+    }
+    assert browser.errors == []
 
 
 def test_texts_from_data_are_shown_as_they_are(browser: Chromium, tmp_path: Path) -> None:

@@ -57,6 +57,20 @@ def test_rows_of_one_recogniser_stay_together() -> None:
     assert found.baseline(found.ordered[2]) == found.ordered[3]
 
 
+def test_rows_of_a_table_of_the_paper_stand_as_printed_whatever_their_recogniser() -> None:
+    methods = ["train_w_lm", "mini_lstm", "dr", "zero", "sf"]
+    rows = [
+        {"method": method, "name": method, "recogniser": "other" if method == "train_w_lm" else "aed", "wer": {}}
+        for method in methods
+    ]
+    printed = ["sf", "dr", "train_w_lm", "zero", "mini_lstm"]
+    assert [row.key for row in results(rows=rows, paper="2").ordered] == printed
+    more = [*rows, {"method": "lodr", "name": "LODR", "recogniser": "aed", "wer": {}}]  # not in the paper
+    assert [row.key for row in results(rows=more, paper="2").ordered] == [
+        "train_w_lm", "sf", "dr", "zero", "mini_lstm", "lodr",
+    ]  # fmt: skip
+
+
 def test_every_form_marks_the_set_that_was_tuned_on_and_carries_the_warnings() -> None:
     forms = [markdown(results()), latex(results()), comma_separated(results())]
     console = Console(file=io.StringIO(), width=200)

@@ -120,6 +120,19 @@ class _Parser:
         return (len(self.arcs) - 1,)
 
 
+def items(text: str) -> list[str]:
+    """The words and groups of alternatives of a transcript, as written."""
+    found: list[str] = []
+    depth = 0
+    for token in _tokens(text):
+        if depth:
+            found[-1] += f" {token}"
+        else:
+            found.append(token)
+        depth += {"{": 1, "}": -1}.get(token, 0)
+    return found
+
+
 def _tokens(text: str) -> list[str]:
     """Words and braces; a slash separates only inside braces, so that `and/or` is a word."""
     tokens: list[str] = []

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewer.errors import FewerError
-from fewer.evaluation.alignment import align
+from fewer.evaluation.alignment import Rules, align
+from fewer.evaluation.network import Edit, items
 from fewer.evaluation.normalise import Normaliser
 from fewer.report.blob import Blob
 from fewer.search.nbest import Header, Hypothesis, NBest, read_header, read_nbest
@@ -35,8 +36,13 @@ class TextStore:
     refs: list[str] = field(default_factory=list)
     speakers: list[str] = field(default_factory=list)
     texts: list[dict[str, int]] = field(default_factory=list)  # of each utterance: text -> its number
-    edits: list[list[str]] = field(default_factory=list)  # of each text: its alignment, one of =SDI for each column
+    edits: list[list[tuple[Edit, ...]]] = field(default_factory=list)  # of each text: its alignment
     place: dict[str, int] = field(default_factory=dict)  # utterance id -> its number
+
+    @property
+    def rules(self) -> Rules:
+        """How errors are counted: as experiments do."""
+        return "hubscr" if self.normaliser.glm else "plain"
 
     def utterance(self, nbest: NBest, path: Path, known: bool) -> int:
         """The number of an utterance; `known`: the set is complete, so that it must be there."""
@@ -63,17 +69,26 @@ class TextStore:
         texts = self.texts[index]
         if text not in texts:
             texts[text] = len(texts)
-            self.edits[index].append("".join(edit.kind for edit in align(self.refs[index], text)))
+            self.edits[index].append(align(self.refs[index], text, self.rules))
         return texts[text]
 
     def pack(self, name: str, blob: Blob) -> dict[str, Any]:
+        """`edits` has one of =SDI for each column of an alignment, from which the plain rules' columns follow.
+
+        Where references have alternatives, `items` are the words and groups of each, and `columns` says of each edit
+        which item it belongs to, the hypothesis's word, and whether it stands before that item.
+        """
         starts = np.cumsum([0, *(len(texts) for texts in self.texts)])
+        alignments = [edits for texts in self.edits for edits in texts]
+        plain = self.rules == "plain"
         return {
             "ids": self.ids,
             "refs": self.refs,
             "speakers": self.speakers if any(self.speakers) else None,
             "texts": [text for texts in self.texts for text in texts],
-            "edits": [edits for texts in self.edits for edits in texts],
+            "edits": ["".join(edit.kind for edit in edits) for edits in alignments],
+            "items": None if plain else [items(ref) for ref in self.refs],
+            "columns": None if plain else [[(e.position, e.hyp, e.ref is None) for e in edits] for edits in alignments],
             "starts": blob.add(f"{name}/starts", starts, "i32", delta=True),
         }
 
@@ -107,7 +122,7 @@ def sign(term: str) -> float:
 def pack_list(path: Path, name: str, store: TextStore, blob: Blob) -> tuple[dict[str, Any], NDArray[np.int64]]:
     """One method's N-best lists of a set, with what the page must know to rank them; also the lengths that occur."""
     header = read_header(path)
-    pool = Pool.load(path, Metric(store.normaliser))
+    pool = Pool.load(path, Metric(store.normaliser))  # its counts of errors are not used
     ranges = Ranges.of(header)
     kept = pool.arrays().valid & ~_never_best(pool, header, ranges)  # (U, H)
     known = bool(store.ids)

@@ -10,6 +10,7 @@ from fewer.config import parse_config
 from fewer.errors import FewerError
 from fewer.files import read_json
 from fewer.report.methods import order_of
+from fewer.report.paper import paper_table
 
 SIGNIFICANT = 0.05  # p below which a difference gets a mark
 
@@ -81,7 +82,13 @@ class Results(Facts):
 
     @property
     def ordered(self) -> list[Row]:
-        """The rows in the paper's order; those of one recogniser stay together."""
+        """The rows in the order of the paper's table, if it has all of them.
+
+        Else those of one recogniser stay together, with their methods in the paper's order.
+        """
+        printed = list(paper_table(self.paper).rows) if self.paper else []
+        if all(row.key in printed for row in self.rows):
+            return sorted(self.rows, key=lambda row: printed.index(row.key))
         recognisers = list(dict.fromkeys(row.recogniser for row in self.rows))
         return sorted(self.rows, key=lambda row: (recognisers.index(row.recogniser), order_of(row.method)))
 

@@ -4,15 +4,18 @@ function wordsOf(text) {
   return text === "" ? [] : text.split(" ");
 }
 
-// What a hypothesis has for each word of the reference, and what it inserts before each (and at the end).
-function slots(edits, text) {
-  const words = wordsOf(text);
+// What a hypothesis has for each item of the reference, and what it inserts before each (and at the end).
+function slots(texts, u, text) {
+  return texts.columns === null ? slotsOfWords(texts.edits[text], wordsOf(texts.texts[text])) : slotsOfItems(texts.edits[text], texts.columns[text], texts.items[u].length);
+}
+
+function slotsOfWords(edits, words) {
   const at = [];
   const before = [[]];
   let next = 0;
   for (const kind of edits) {
     if (kind === "I") {
-      before[at.length].push(words[next++]);
+      before[at.length].push({ kind, word: words[next++] });
       continue;
     }
     at.push({ kind, word: kind === "D" ? null : words[next++] });
@@ -21,15 +24,32 @@ function slots(edits, text) {
   return { at, before };
 }
 
-// Columns {ref, cells}: one for each word of the reference, and one for each insertion that any hypothesis has there.
+// An item may be a group such as { can not / cannot }: its words share a cell, which is wrong if any of them is.
+function slotsOfItems(edits, columns, size) {
+  const at = Array.from({ length: size }, () => ({ kind: "=", word: null }));
+  const before = Array.from({ length: size + 1 }, () => []);
+  columns.forEach(([place, word, inserted], i) => {
+    const kind = edits[i];
+    if (inserted) {
+      before[place].push({ kind, word });
+      return;
+    }
+    const cell = at[place];
+    if (kind !== "=") cell.kind = cell.kind === "=" && cell.word === null ? kind : "S";
+    if (word !== null) cell.word = cell.word === null ? word : `${cell.word} ${word}`;
+  });
+  return { at, before };
+}
+
+// Columns {ref, cells}: one for each item of the reference, and one for each insertion that any hypothesis has there.
 function columns(texts, u, chosen) {
-  const ref = wordsOf(texts.refs[u]);
-  const all = chosen.map((text) => slots(texts.edits[text], texts.texts[text]));
+  const ref = texts.items === null ? wordsOf(texts.refs[u]) : texts.items[u];
+  const all = chosen.map((text) => slots(texts, u, text));
   const found = [];
   for (let place = 0; place <= ref.length; place++) {
     const inserted = Math.max(...all.map((one) => one.before[place].length));
     for (let i = 0; i < inserted; i++) {
-      const cells = all.map((one) => (i < one.before[place].length ? { kind: "I", word: one.before[place][i] } : { kind: "", word: null }));
+      const cells = all.map((one) => one.before[place][i] ?? { kind: "", word: null });
       found.push({ ref: null, cells });
     }
     if (place < ref.length) found.push({ ref: ref[place], cells: all.map((one) => one.at[place]) });

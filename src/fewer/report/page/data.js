@@ -40,6 +40,8 @@ class Texts {
     this.speakers = packed.speakers;
     this.texts = packed.texts;
     this.edits = packed.edits;
+    this.items = packed.items; // null: the reference's words
+    this.columns = packed.columns; // null: they follow from the edits
     this.starts = numbers(packed.starts);
     const count = packed.edits.length;
     this.sub = new Int32Array(count);
