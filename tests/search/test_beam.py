@@ -2,28 +2,15 @@
 
 import itertools
 import math
-from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fewer.errors import FewerError
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion, Mapped
 from fewer.search.nbest import LengthPolicy
 from tests.search.toys import TableScorer
-
-
-class OperationCount(TorchDispatchMode):
-    """Counts every torch operation that runs inside it."""
-
-    operations = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.operations += 1
-        return func(*args, **(kwargs or {}))
-
 
 VOCAB, LIMIT, UTTERANCES = 4, 4, 3
 POLICIES = [LengthPolicy(), LengthPolicy(0.6), LengthPolicy(0.0), LengthPolicy(0.0, reward=0.7)]
@@ -115,18 +102,6 @@ def test_a_label_map_lets_another_vocabulary_score() -> None:
         Fusion([aed, Mapped(inner, permutation)], SCALES), range(3), torch.full((3,), 6), SearchOptions(beam=4)
     )
     assert [[h.tokens for h in hypotheses] for hypotheses in plain] == [[h.tokens for h in h_] for h_ in mapped]
-
-
-def test_the_number_of_operations_does_not_grow_with_beam_or_batch() -> None:
-    def operations(utterances: int, beam: int) -> int:
-        term = TableScorer(utterances, 50, seed=3)
-        term.table[..., 0] = -1e3  # never ends before the limit
-        with OperationCount() as count:
-            limits = torch.full((utterances,), 6)
-            beam_search(Fusion([term], {"aed": 1.0}), range(utterances), limits, SearchOptions(beam=beam))
-        return count.operations
-
-    assert operations(16, 12) == operations(2, 2)
 
 
 @pytest.mark.parametrize("scale", [math.nan, math.inf, "0.3"])
