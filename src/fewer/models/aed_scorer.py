@@ -16,7 +16,7 @@ from fewer.models.aed import AED
 from fewer.models.context import Context
 from fewer.models.decoder import FeedForwardDecoderState
 from fewer.models.encoded import Encoded
-from fewer.models.lstm import ZoneoutLstm
+from fewer.models.lstm import ZoneoutLstm, lstm_pointwise
 from fewer.models.tree import TreeState
 
 
@@ -110,9 +110,7 @@ class AedScorer(TreeState):
             older = torch.cat([labels[:, None], state.cell], dim=1)[:, :-1]
             return torch.tanh(inputs), older
         h, c = state.cell
-        i, f, g, o = (inputs + h @ self.recurrent).chunk(4, dim=-1)
-        new_c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        new_h = torch.sigmoid(o) * torch.tanh(new_c)
+        new_h, new_c = lstm_pointwise(inputs + h @ self.recurrent, c)
         if isinstance(network.lstm, ZoneoutLstm):
             return new_h, network.lstm.zone((new_h, new_c), (h, c))
         return new_h, (new_h, new_c)

@@ -10,6 +10,8 @@ from fewer.models.context import Context
 from fewer.models.encoded import Encoded
 from fewer.models.lstm import glorot_, init_linear
 
+PIECES = 8  # of the frames, in which a search computes energies: always as many, so that operations do not grow
+
 
 class AttentionMemory(NamedTuple):
     """What attention keeps of each utterance."""
@@ -82,6 +84,8 @@ def additive_energies(keys: Tensor, query: Tensor, feedback: Tensor, weight: Ten
 
     keys (B, T, E), query (B, K, E), feedback (B, K, T), weight (E,), energy v (E,) -> (B, K, T)
     """
+    if not torch.is_grad_enabled():
+        return _energies_in_pieces(keys, query, feedback, weight, energy)
     with torch.autocast(keys.device.type, enabled=False):  # which would mix types between forward and backward
         tensors = [tensor.to(energy.dtype) for tensor in (keys, query, feedback, weight)]
         result: Tensor = _AdditiveEnergies.apply(*tensors, energy)
@@ -92,6 +96,17 @@ def _tanh_inner(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor) -
     """σ(2·(keys + query + feedback·weight)) = (1 + tanh)/2: torch's sigmoid is several times faster than its tanh."""
     inner = torch.add((2.0 * keys)[:, None], (2.0 * query)[:, :, None])  # (B, K, T, E)
     return inner.addcmul_(feedback[..., None], weight, value=2.0).sigmoid_()
+
+
+def _energies_in_pieces(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, energy: Tensor) -> Tensor:
+    """A few frames at a time, so that what lies between stays in the processor's cache."""
+    frames = -(-keys.shape[1] // PIECES)
+    doubled = 2.0 * energy
+    pieces = [
+        _tanh_inner(some, query, accumulated, weight) @ doubled
+        for some, accumulated in zip(keys.split(frames, 1), feedback.split(frames, 2), strict=True)
+    ]
+    return torch.cat(pieces, dim=2) - energy.sum()
 
 
 class _AdditiveEnergies(torch.autograd.Function):

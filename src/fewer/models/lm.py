@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fewer.config import Config
-from fewer.models.lstm import Lstm, glorot_, init_linear
+from fewer.models.lstm import Lstm, LstmState, glorot_, init_linear, lstm_pointwise
 from fewer.models.tree import TreeState
+
+TABLE_NUMBERS = 1 << 24  # the largest label table that a search may keep
 
 
 class LanguageModel(Protocol):
@@ -63,6 +65,7 @@ class LstmLm(nn.Module):
         self.layers = nn.ModuleList([Lstm(a, b) for a, b in pairwise(sizes)])
         self.output = init_linear(nn.Linear(config.size, config.vocab_size))
         self.dropout = nn.Dropout(config.dropout)
+        self.table: Tensor | None = None
 
     def log_probs(self, labels: Tensor) -> Tensor:
         """log P(labels[i] = v | labels[<i]) for every v. (B, N) -> (B, N, V)"""
@@ -72,14 +75,27 @@ class LstmLm(nn.Module):
         return functional.log_softmax(self.output(self.dropout(hidden)), dim=-1)
 
     def start(self, rows: int) -> Any:
+        self.table = self._label_table()
         return [layer.start(rows) for layer in self.layers]  # type: ignore[operator]
+
+    def _label_table(self) -> Tensor | None:
+        """What each label adds to the first layer's gates, (V, 4n): a step then looks it up instead of multiplying."""
+        first: Any = self.layers[0]
+        if torch.is_grad_enabled() or self.vocab_size * first.bias.numel() > TABLE_NUMBERS:
+            return None
+        return functional.linear(self.embedding.weight, first.weight_ih, first.bias + first.offset)
 
     def step(self, state: Any, labels: Tensor) -> tuple[Tensor, Any]:
         """Next label's log-probabilities after reading `labels`, -1 before the first. (rows,) -> (rows, V)"""
-        hidden, new = self.embedding(torch.where(labels < 0, self.config.end, labels)), []
+        labels = torch.where(labels < 0, self.config.end, labels)
+        new: list[LstmState] = []
         for layer, old in zip(self.layers, state, strict=True):
-            new.append(layer.step(hidden, old))  # type: ignore[operator]
-            hidden = new[-1][0]
+            if not new and self.table is not None:
+                new.append(lstm_pointwise(self.table[labels] + old[0] @ layer.weight_hh.T, old[1]))
+            else:
+                hidden = new[-1][0] if new else self.embedding(labels)
+                new.append(layer.step(hidden, old))  # type: ignore[operator]
+        hidden = new[-1][0]
         return functional.log_softmax(self.output(hidden), dim=-1), new
 
 

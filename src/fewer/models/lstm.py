@@ -60,6 +60,13 @@ class Lstm(nn.Module):
         return torch.lstm_cell(inputs, state, self.weight_ih, self.weight_hh, self.bias, self.offset)
 
 
+def lstm_pointwise(gates: Tensor, c: Tensor) -> LstmState:
+    """The new h and c from summed gates (…, 4n), in torch's order, and the old c (…, n)."""
+    i, f, g, o = gates.chunk(4, dim=-1)
+    new_c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(new_c), new_c
+
+
 class ZoneoutLstm(Lstm):
     """An LSTM whose recurrent state keeps part of its old value; its output is the raw h (Krueger et al. 2017).
 
