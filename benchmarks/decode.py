@@ -35,13 +35,15 @@ def search(scorers: list, scales: dict[str, float], encoded: Encoded, steps: int
     beam_search(fusion, encoded, torch.full((len(encoded),), steps), SearchOptions(beam=BEAM))
 
 
-def step_flops(config: AedConfig, frames: int, terms: int, lm_weights: int) -> float:
-    """Operations of the products of one row's step, if nothing were folded away."""
+def products(config: AedConfig, utterances: int, frames: int, terms: int, lm_weights: int) -> float:
+    """Floating-point operations of all products that the search really computes, what is folded away not counted."""
     decoder, d_enc = config.decoder, config.encoder.output
-    shared = decoder.readout * (decoder.size + decoder.embedding + d_enc) + decoder.readout / 2 * config.vocab_size
-    shared += 4 * decoder.size * (decoder.embedding + d_enc + decoder.size)
-    attention = decoder.size * config.energy + frames * (2 * config.energy + d_enc)
-    return 2 * (terms * shared + attention + lm_weights)
+    projected = 4 * decoder.size + decoder.readout  # what a context adds to the gates and to the readout
+    once = utterances * frames * d_enc * (projected + config.energy + 1)
+    shared = decoder.size * (4 * decoder.size + decoder.readout) + decoder.readout / 2 * config.vocab_size
+    attention = decoder.size * config.energy + frames * (config.energy + projected)
+    rows = utterances * BEAM * STEPS
+    return 2 * (once + rows * (terms * shared + attention + lm_weights))
 
 
 def small() -> dict[str, float]:
@@ -56,13 +58,14 @@ def small() -> dict[str, float]:
     plain = [AedScorer(aed)]
     fused = [AedScorer(aed, {"ilm": mini}), LmScorer(lm)]
     scales = {"aed": 1.0, "lm": 0.4, "ilm": -0.3}
-    peak, rows = matmul_peak(), 8 * BEAM * STEPS
-    lm_weights = 4 * 512 * (256 + 512) + 512 * 1000 + 4 * 50 * (256 + 50) + 50 * 512
+    peak = matmul_peak()
+    lm_weights = 4 * 512 * 512 + 512 * 1000  # the LM; its label side is a table
+    lm_weights += 4 * 50 * (256 + 50) + 50 * (4 * 512 + 512)  # the Mini-LSTM, its linear map folded
     result = {}
     for name, scorers, terms, extra in (("aed", plain, 1, 0), ("fused", fused, 2, lm_weights)):
         used = {term: scales[term] for scorer in scorers for term in scorer.terms}
         seconds = cpu_seconds(lambda s=scorers, u=used: search(s, u, encoded), 5)
-        operations = rows * step_flops(CONFIG, encoded.states.shape[1], terms, extra)
+        operations = products(CONFIG, 8, encoded.states.shape[1], terms, extra)
         share = operations / seconds / peak
         print(f"{name:6} decoder {seconds:.3f} CPU-s, {operations / 1e9:.1f} GFLOP, {share:.2f} of the matmul peak")
         result |= {f"{name}_decoder_cpu_seconds": seconds, "peak_share": share}
