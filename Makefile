@@ -1,5 +1,5 @@
 # Two commands: `make demo` shows the whole idea, `make test` checks everything. Both set up what they need.
-PYTHON ?= python3
+PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
 VENV := .venv
 BIN := $(VENV)/bin
 
