@@ -1,9 +1,14 @@
 """Internal LMs estimated from a trained recogniser, by every method, and loaded again."""
 
+import gzip
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
+from lhotse.cut.set import deserialize_cut
 
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
@@ -15,9 +20,14 @@ from fewer.ilm.internal_lm import InternalLm
 from fewer.ilm.methods import METHODS, IlmConfig, new_context
 from fewer.ilm.perplexity import perplexity
 from fewer.ilm.training import DistilTask
+from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import Context, ZeroContext
+from fewer.models.lm import LstmLm
+from fewer.search.beam import SearchOptions, beam_search
+from fewer.search.fusion import Fusion
 from fewer.training.configs import parse_train_config
 from fewer.training.model_folder import LoadedModel, load_model
+from fewer.training.records import read_curves
 from fewer.training.run import train_model
 from fewer.training.task import Moment
 from tests.training.tones import aed_values, write_tones
@@ -132,9 +142,124 @@ def test_an_ilm_that_hears_nothing_equals_the_decoder_with_zero_context(recognis
     torch.testing.assert_close(zero, plain.log_softmax(-1))
 
 
-def test_a_subset_of_the_training_set_will_do(tones: Path, tmp_path: Path) -> None:
-    estimate(tones, tmp_path / "ilm", "mini_lstm", utterances=5)
-    assert len(Manifest(tmp_path / "ilm" / "train.jsonl")) == 5
+def test_a_subset_of_the_training_set_will_do_and_another_one_is_another(
+    tones: Path, recogniser: LoadedModel, tmp_path: Path
+) -> None:
+    """In a folder that has held the average over a smaller subset as in a new one."""
+    packed = tmp_path / "train.jsonl.gz"
+    packed.write_bytes(gzip.compress((tones / "train.jsonl").read_bytes()))
+    vectors = {}
+    for name, utterances, manifest in (
+        ("used", 3, tones / "train.jsonl"),
+        ("used", 9, tones / "train.jsonl"),
+        ("new", 9, tones / "train.jsonl"),
+        ("packed", 9, packed),
+    ):
+        config = IlmConfig(method="enc_avg", utterances=utterances)
+        estimate_ilm(tones / "aed", config, tmp_path / name, manifest, tones / "dev.jsonl")
+        context = load_ilm(tmp_path / name, recogniser).context
+        assert context is not None
+        vectors[name, utterances] = context.state_dict()["vector"]
+    assert not torch.allclose(vectors["used", 3], vectors["used", 9], atol=1e-5)
+    for name in ("used", "packed"):
+        torch.testing.assert_close(vectors[name, 9], vectors["new", 9], atol=0, rtol=0)
+    subsets = sorted(len(Manifest(path)) for path in (tmp_path / "used" / "subset").rglob("train.jsonl"))
+    assert subsets == [3, 9]
+
+
+def without_transcripts(manifest: Path, out: Path) -> Path:
+    cuts = [json.loads(line) | {"supervisions": []} for line in manifest.read_text().splitlines()]
+    out.write_text("".join(f"{json.dumps(cut)}\n" for cut in cuts))
+    return out
+
+
+def test_distilling_without_transcripts_is_distilling_on_the_recognisers_own(
+    tones: Path, recogniser: LoadedModel, tmp_path: Path
+) -> None:
+    """The same as with the best hypotheses of a search put into the manifest by hand."""
+    bare = {name: without_transcripts(tones / f"{name}.jsonl", tmp_path / f"{name}.jsonl") for name in ("train", "dev")}
+    config = IlmConfig.model_validate({"method": "distilled", **QUICK})
+    facts = estimate_ilm(tones / "aed", config, tmp_path / "bare", bare["train"], bare["dev"])
+    fusion = Fusion([AedScorer(recogniser.aed)], {"aed": 1.0})
+    assert recogniser.features is not None
+    (tmp_path / "hand").mkdir()
+    for name in ("train", "dev"):
+        lines = []
+        for line in (tones / f"{name}.jsonl").read_text().splitlines():
+            cut = json.loads(line)
+            features = recogniser.features.read(deserialize_cut(json.loads(line)))
+            encoded = recogniser.aed.encode(features[None], torch.tensor([len(features)]))
+            best = beam_search(fusion, encoded, encoded.lengths, SearchOptions(4), recogniser.tokenizer.decode)[0][0]
+            if best.ended and best.text:
+                cut["supervisions"][0]["text"] = best.text
+                lines.append(f"{json.dumps(cut)}\n")
+        assert lines
+        (tmp_path / "hand" / f"{name}.jsonl").write_text("".join(lines))
+    by_hand = [tmp_path / "hand" / f"{name}.jsonl" for name in ("train", "dev")]
+    expected = estimate_ilm(tones / "aed", config, tmp_path / "ilm", *by_hand)
+    assert facts["perplexity"]["dev"] == pytest.approx(expected["perplexity"]["dev"], rel=1e-5)
+    one, other = (load_ilm(tmp_path / name, recogniser).context for name in ("bare", "ilm"))
+    assert one is not None
+    assert other is not None
+    torch.testing.assert_close(one.state_dict(), other.state_dict(), atol=1e-4, rtol=1e-4)
+    asked = config.model_copy(update={"own_transcripts": True})
+    given = estimate_ilm(tones / "aed", asked, tmp_path / "asked", tones / "train.jsonl", tones / "dev.jsonl")
+    assert given["perplexity"]["dev"] == pytest.approx(expected["perplexity"]["dev"], rel=1e-5)
+
+
+def test_the_mean_encoder_state_needs_no_transcripts(tones: Path, recogniser: LoadedModel, tmp_path: Path) -> None:
+    bare = without_transcripts(tones / "train.jsonl", tmp_path / "bare.jsonl")
+    estimate_ilm(tones / "aed", IlmConfig(method="enc_avg"), tmp_path / "bare", bare, None)
+    estimate(tones, tmp_path / "ilm", "enc_avg")
+    one, other = (load_ilm(tmp_path / name, recogniser).context for name in ("bare", "ilm"))
+    assert one is not None
+    assert other is not None
+    torch.testing.assert_close(one.vector, other.vector, atol=0, rtol=0)
+    with pytest.raises(FewerError, match="supervisions"):
+        estimate_ilm(tones / "aed", IlmConfig(method="ctx_avg"), tmp_path / "ctx", bare, None)
+
+
+@pytest.mark.parametrize("method", ["mini_lstm", "dr"])
+def test_what_is_not_given_is_as_in_the_recognisers_training(tones: Path, tmp_path: Path, method: str) -> None:
+    """Its peak rate and smoothing for a context; an LM of its own has a rate of its own."""
+    model = tmp_path / "aed"
+    shutil.copytree(tones / "aed", model)
+    values = yaml.safe_load((model / "config.yaml").read_text())
+    values["schedule"]["peak"], values["smoothing"] = 0.003, 0.2
+    (model / "config.yaml").write_text(yaml.safe_dump(values))
+    sets = [tones / "train.jsonl", tones / "dev.jsonl"]
+    for options, expected in (({}, (0.003, 0.2)), ({"learning_rate": 0.02, "smoothing": 0.0}, (0.02, 0.0))):
+        config = IlmConfig.model_validate({"method": method, "passes": 1, **options})
+        out = tmp_path / f"ilm{len(options)}"
+        estimate_ilm(model, config, out, *sets)
+        stored = read_json(out / "ilm.json")["config"]
+        wanted = expected if options or method == "mini_lstm" else (0.001, 0.1)
+        assert (stored["learning_rate"], stored["smoothing"]) == wanted
+        curves = read_curves(out / "lm" if method == "dr" else out)
+        assert curves[-1]["rate"] == pytest.approx(wanted[0])
+
+
+def test_the_rate_of_a_recogniser_that_sgd_trained_is_not_taken(tones: Path, tmp_path: Path) -> None:
+    model = tmp_path / "aed"
+    shutil.copytree(tones / "aed", model)
+    values = yaml.safe_load((model / "config.yaml").read_text())
+    values["optimizer"]["kind"], values["schedule"]["peak"] = "sgd", 1.0
+    (model / "config.yaml").write_text(yaml.safe_dump(values))
+    config = IlmConfig(method="learned", passes=1)
+    estimate_ilm(model, config, tmp_path / "ilm", tones / "train.jsonl", tones / "dev.jsonl")
+    assert read_json(tmp_path / "ilm" / "ilm.json")["config"]["learning_rate"] == 0.001
+
+
+def test_the_lm_of_the_density_ratio_has_the_shape_that_is_asked_for(
+    tones: Path, recogniser: LoadedModel, tmp_path: Path
+) -> None:
+    estimate(tones, tmp_path / "ilm", "dr", embedding=5, size=11, dropout=0.0)
+    lm = load_ilm(tmp_path / "ilm", recogniser).separate
+    assert isinstance(lm, LstmLm)
+    assert (lm.config.embedding, lm.config.size, lm.config.dropout) == (5, 11, 0.0)
+    assert lm.embedding.weight.shape == (recogniser.tokenizer.size, 5)
+    with pytest.raises(ValueError, match="only for the LM of dr"):
+        IlmConfig(method="decoder_like", size=11)
 
 
 def test_an_ilm_of_another_recogniser_is_refused(tones: Path, recogniser: LoadedModel, tmp_path: Path) -> None:

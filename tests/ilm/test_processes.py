@@ -17,6 +17,7 @@ from tests.training.tones import aed_values, write_tones
 
 AVERAGES = ("enc_avg", "ctx_avg")
 SEPARATE = ("dr", "decoder_like")
+OWN = {"method": "lodr", "own_transcripts": True}
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +40,19 @@ def estimate_all(tones: Path, out: Path) -> None:
     for method in (*AVERAGES, *SEPARATE):
         config = IlmConfig.model_validate({"method": method, "passes": 2, "batch": 40, "learning_rate": 0.01})
         estimate_ilm(tones / "aed", config, out / method, tones / "train.jsonl", tones / "dev.jsonl")
+    estimate_ilm(tones / "aed", IlmConfig.model_validate(OWN), out / "own", tones / "train.jsonl", tones / "dev.jsonl")
 
 
 @pytest.mark.parametrize("method", AVERAGES)
 def test_two_processes_find_the_same_average_as_one(tones: Path, method: str) -> None:
     recogniser = load_model(tones / "aed")
-    one, two = (load_ilm(tones / name / method, recogniser).context for name in ("one", "two"))
-    assert one is not None
-    assert two is not None
-    assert one.vector.abs().max() > 1e-3
-    torch.testing.assert_close(two.vector, one.vector, atol=1e-5, rtol=1e-5)
+    vectors = []
+    for name in ("one", "two"):
+        context = load_ilm(tones / name / method, recogniser).context
+        assert context is not None
+        vectors.append(context.state_dict()["vector"])
+    assert vectors[0].abs().max() > 1e-3
+    torch.testing.assert_close(vectors[1], vectors[0], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("method", SEPARATE)
@@ -61,3 +65,13 @@ def test_two_processes_train_a_separate_lm(tones: Path, method: str) -> None:
         assert ilm.language_model(recogniser).log_probs(labels).isfinite().all()
         facts[name] = ilm.facts["perplexity"]["dev"]["ppl_label"]
     assert facts["two"] == pytest.approx(facts["one"], rel=0.05)  # dropout differs
+
+
+def test_two_processes_transcribe_as_one_does(tones: Path) -> None:
+    """Each a part of the utterances; the manifest of transcripts is whole and in order."""
+    one, two = (sorted((tones / name / "own" / "own").rglob("*.jsonl")) for name in ("one", "two"))
+    assert [path.name for path in one] == [path.name for path in two]
+    assert sorted(path.name for path in one) == ["dev.jsonl", "train.jsonl"]
+    for first, second in zip(one, two, strict=True):
+        assert first.read_text() == second.read_text()
+        assert len(first.read_text().splitlines()) > 1

@@ -2,14 +2,15 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig
+from fewer.config import read_yaml
+from fewer.data.batches import UtteranceBatches, UtteranceConfig
+from fewer.data.lines import read_raw_lines
 from fewer.data.manifest import Manifest
 from fewer.data.text import SentenceBatches, SentenceConfig
 from fewer.data.token_store import store_tokens
@@ -17,21 +18,21 @@ from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint
 from fewer.ilm.averages import context_mean, encoder_mean
 from fewer.ilm.contexts import FixedAudioContext
-from fewer.ilm.folder import FACTS, LM, NGRAM, Adapted, load_ilm, save_context, save_facts
-from fewer.ilm.methods import AUDIO, AVERAGES, FROM_TEXT, UNMEASURED, IlmConfig, new_context
-from fewer.ilm.perplexity import perplexity
-from fewer.ilm.training import distil, train_on_text
+from fewer.ilm.folder import LM, NGRAM, Adapted, load_ilm, save_context, save_facts
+from fewer.ilm.methods import AUDIO, AVERAGES, FROM_TEXT, TRAINED, UNMEASURED, IlmConfig, new_context
+from fewer.ilm.perplexity import perplexity, shown
+from fewer.ilm.training import distil, schedule, train_on_text
+from fewer.ilm.transcripts import BEAM, own_transcripts
 from fewer.models.context import ConstantContext, Context
-from fewer.progress import Bar
+from fewer.progress import say
 from fewer.training.configs import LmTrainConfig, TextConfig
-from fewer.training.model_folder import TOKENIZER, LoadedModel, load_model
+from fewer.training.model_folder import CONFIG, TOKENIZER, LoadedModel, load_model
 from fewer.training.ngram import estimate as estimate_ngram
 from fewer.training.ngram_files import save_ngram
 from fewer.training.run import train_model
-from fewer.training.schedule import NewbobConfig, ScheduleConfig
 from fewer.training.world import World, joined
 
-ORDERED = {"order": "sorted", "skip_long": False}
+IN_ORDER = UtteranceConfig(order="sorted")
 
 
 def estimate_ilm(
@@ -43,8 +44,8 @@ def estimate_ilm(
 ) -> dict[str, Any]:
     """Estimate, write the folder `out`, and return what its ilm.json says.
 
-    train: manifest of the recogniser's training set (any audio with transcripts will do for the trained contexts;
-    its transcripts are what separate LMs are trained on). dev: manifest for the perplexity, and for when to stop.
+    train: manifest of the recogniser's training set (any audio will do for `distilled`, any transcripts for the other
+    trained contexts; separate LMs are trained on its transcripts). dev: for the perplexity, and for when to stop.
     """
     out, began = Path(out), time.monotonic()
     needs_train = config.method in (*AVERAGES, *FROM_TEXT, "distilled")
@@ -72,10 +73,8 @@ def estimate_ilm(
 def ilm_perplexity(recogniser: LoadedModel, ilm: str | Path, manifest: str | Path) -> dict[str, Any]:
     """Perplexity of an estimated internal LM on the transcripts of a manifest."""
     lm = load_ilm(ilm, recogniser).language_model(recogniser)
-    batches = speech_batches(recogniser, Manifest(manifest), UtteranceConfig(order="sorted"))
-    steps = batches.plan(1)
-    with Bar("perplexity", len(steps)) as bar:
-        return perplexity(lm, _shown(batches, bar), recogniser.tokenizer, recogniser.aed).to_json()
+    batches = speech_batches(recogniser, Manifest(manifest), IN_ORDER)
+    return perplexity(lm, shown(batches, "perplexity"), recogniser.tokenizer, recogniser.aed).to_json()
 
 
 def speech_batches(
@@ -96,7 +95,19 @@ def _estimator(config: IlmConfig, model: str | Path, out: Path, world: World) ->
         from fewer.adapters.whisper.estimate import WhisperEstimator
 
         return WhisperEstimator(config, model, out, world)
-    return AedEstimator(config, load_model(model, world.device), out, world)
+    return AedEstimator(_as_trained(config, Path(model)), load_model(model, world.device), out, world)
+
+
+def _as_trained(config: IlmConfig, model: Path) -> IlmConfig:
+    """What is not given about the training of a context, as the recogniser itself was trained (SPEC §4)."""
+    path = model / CONFIG
+    values = read_yaml(path) if config.method in TRAINED and path.exists() else {}
+    settings: dict[str, Any] = {}
+    if (values.get("optimizer") or {}).get("kind", "adam") == "adam" and values.get("schedule"):
+        settings["learning_rate"] = values["schedule"]["peak"]  # a rate of SGD would say nothing about Adam's
+    if "smoothing" in values:
+        settings["smoothing"] = values["smoothing"]
+    return config.model_copy(update={key: settings[key] for key in settings.keys() - config.model_fields_set})
 
 
 class Estimator(ABC):
@@ -141,16 +152,15 @@ class Estimator(ABC):
         if self.world.first:
             self.recogniser.tokenizer.save(self.out / TOKENIZER)
         self.world.wait()
-        decay = NewbobConfig(decay=0.5, window=1, hold=1, threshold=-0.002, relative_to_rate=False)
         config = LmTrainConfig(
-            model=self.lm_model(),
+            model=self.lm_model() | self.config.lm_shape,
             tokenizer=self.out / TOKENIZER,
             data=TextConfig(
                 train=(train,), dev=(dev,), batches=SentenceConfig(max_size=self.config.batch), allow_unknown=True
             ),
             seed=self.config.seed,
             sub_epochs=self.config.passes,
-            schedule=ScheduleConfig(peak=self.config.learning_rate, newbob=decay),
+            schedule=schedule(self.config),
             device=str(self.world.device),
         )
         train_model(config, self.out / LM)
@@ -173,17 +183,36 @@ class AedEstimator(Estimator):
         super().__init__(config, recogniser, out, world)
         self.aed = recogniser.aed
 
+    def run(self, train: Path | None, dev: Path | None) -> None:
+        if self.config.method not in (*UNMEASURED, *AUDIO, "enc_avg"):
+            train, dev = train and self.transcribed(train), dev and self.transcribed(dev)
+        super().run(train, dev)
+
+    def transcribed(self, manifest: Path) -> Path:
+        """The manifest, or a copy with the recogniser's own transcripts: if asked for, or to distil without any."""
+        if not self.config.own_transcripts:
+            if self.config.method != "distilled" or Manifest(manifest, transcripts=False).text_chars.any():
+                return manifest
+            say(f"{manifest} has no transcripts: the recogniser's own are taken")
+        marks = fingerprint(self.recogniser.fingerprint, str(BEAM), manifest)
+        own = self.out / "own" / marks[:16] / manifest.name.removesuffix(".gz")
+        if not self.world.same(own.exists()):
+            audio = Manifest(manifest, transcripts=False)
+            batches = speech_batches(self.recogniser, audio, IN_ORDER, transcripts=False)
+            own_transcripts(self.recogniser, batches, own, self.world)
+        return own
+
     def perplexity(self, dev: Path) -> dict[str, Any]:
-        return ilm_perplexity(self.recogniser, self.out, dev)
+        return ilm_perplexity(self.recogniser, self.out, self.transcribed(dev))
 
     def context(self, train: Path | None, dev: Path | None) -> Context:
         config = self.config
         if config.method in AVERAGES:
             assert train is not None
-            batches = speech_batches(self.recogniser, Manifest(train), UtteranceConfig(order="sorted"))
-            with Bar(config.method, len(batches.plan(1))) as bar:
-                measure = encoder_mean if config.method == "enc_avg" else context_mean
-                mean = measure(self.aed, _shown(batches, bar, self.world), self.world)
+            labels = config.method == "ctx_avg"
+            batches = speech_batches(self.recogniser, Manifest(train, transcripts=labels), IN_ORDER, labels)
+            measure = context_mean if labels else encoder_mean
+            mean = measure(self.aed, shown(batches, config.method, self.world), self.world)
             return ConstantContext(mean, config.special_first)
         if config.method in AUDIO:
             return FixedAudioContext(self.aed.attention, self.fixed_recording())
@@ -223,27 +252,17 @@ class AedEstimator(Estimator):
         return encoded.states[0].clone()
 
 
-def _shown(batches: UtteranceBatches, bar: Bar, world: World | None = None) -> Iterator[Batch]:
-    """All batches in order (of this process's share), with a bar."""
-    rank, size = (world.rank, world.size) if world else (0, 1)
-    for group in batches.steps(1, rank=rank, world=size):
-        for batch in group:
-            if len(batch):
-                yield batch
-        bar.advance()
-
-
 def _subset(manifest: Path, utterances: int | None, out: Path, world: World) -> Path:
-    """Every so-many-th utterance of the manifest, as a manifest of its own."""
+    """So many utterances, evenly spread over the manifest, as a manifest of its own, named by what it is made of."""
     if utterances is None:
         return manifest
     whole = Manifest(manifest, transcripts=False)
     if utterances >= len(whole):
         return manifest
-    path = out / "train.jsonl"
-    if world.first and not (out / FACTS).exists():
+    path = out / "subset" / fingerprint(str(utterances), manifest)[:16] / manifest.name.removesuffix(".gz")
+    if world.first and not path.exists():
         chosen = {int(index) for index in np.linspace(0, len(whole) - 1, utterances)}
-        with open(manifest, encoding="utf-8") as source, atomic_write(path) as target:
-            target.writelines(line for number, line in enumerate(source) if number in chosen)
+        with atomic_write(path, "wb") as target:
+            target.writelines(line for number, line in enumerate(read_raw_lines(manifest)) if number in chosen)
     world.wait()
     return path

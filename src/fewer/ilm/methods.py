@@ -3,7 +3,7 @@
 from typing import Literal, get_args
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fewer.config import Config
 from fewer.errors import FewerError
@@ -43,18 +43,33 @@ class IlmConfig(Config):
     method: Method
     special_first: bool = True  # averages and means: ĉ_0 = 0, as in the recogniser
     units: int = Field(default=50, ge=1)  # of the Mini-LSTM or the state's net
-    utterances: int | None = Field(default=None, ge=1)  # use only the first so many of the training set
-    passes: int = Field(
-        default=8, ge=1
-    )  # over the transcripts (or audio), for what is trained; the best on dev is kept
-    learning_rate: float = Field(default=1e-3, gt=0)
-    smoothing: float = Field(default=0.1, ge=0, lt=1)  # label smoothing, as in the recogniser's training
-    batch: int = Field(default=4000, ge=1)  # labels in a batch of text; frames of audio are ten times as many
+    utterances: int | None = Field(default=None, ge=1)  # use only so many of the training set, evenly spread over it
+    passes: int = Field(default=8, ge=1)  # at the most, over what is trained on; the best on dev is kept (paper: ≤ 1.7)
+    learning_rate: float = Field(default=1e-3, gt=0)  # not given: for contexts, the peak of the recogniser's training
+    smoothing: float = Field(default=0.1, ge=0, lt=1)  # label smoothing; not given: that of the recogniser's training
+    # Labels in a batch of text, and ten times as many frames in a batch of audio: the default is the paper's "20k",
+    # which counts frames (of 10 ms), at a label every tenth of a second.
+    batch: int = Field(default=2000, ge=1)
+    embedding: int | None = Field(default=None, ge=1)  # dr's LM (Switchboard: 256); None: the decoder's, at most 128
+    size: int | None = Field(default=None, ge=1)  # dr's LM, units (Switchboard: 1024); None: as many as the decoder
+    dropout: float | None = Field(default=None, ge=0, lt=1)  # dr's LM; None: 0.2
     seconds: float = Field(default=5.0, gt=0)  # of silence or noise
     order: int = Field(default=2, ge=1)  # of the n-gram of lodr
-    own_transcripts: bool = False  # Whisper: in place of those given, which may not be written in its style
+    own_transcripts: bool = False  # the recogniser's in place of those given, which may be in another style
     language: str | None = None  # what is spoken, for a multilingual Whisper
     seed: int = Field(default=1, ge=0)
+
+    @model_validator(mode="after")
+    def _shape_is_used(self) -> "IlmConfig":
+        if self.lm_shape and self.method != "dr":
+            raise ValueError(f"{', '.join(self.lm_shape)}: only for the LM of dr; {self.method} has its shape already")
+        return self
+
+    @property
+    def lm_shape(self) -> dict[str, float]:
+        """What is said about the shape of dr's LM."""
+        given = {"embedding": self.embedding, "size": self.size, "dropout": self.dropout}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def new_context(config: IlmConfig, aed: AED) -> Context:

@@ -1,17 +1,22 @@
 """The perplexity of a language model, internal or not, on transcripts (and, where it listens, their audio)."""
 
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from fewer.data.batches import Batch, TextBatch
+from fewer.data.reading import Batches
 from fewer.data.tokenizers import Tokenizer
 from fewer.evaluation.perplexity import Perplexity, batch_perplexity
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded, length_mask
 from fewer.models.lm import LanguageModel
+from fewer.progress import Bar
+from fewer.training.world import World, alone
+
+SomeBatch = TypeVar("SomeBatch", Batch, TextBatch)
 
 
 class Encodes(Protocol):
@@ -40,6 +45,15 @@ def perplexity(
         texts = [tokenizer.decode(labels[: length - 1]) for labels, length in rows]
         total += batch_perplexity(sums.tolist(), batch.label_lengths.tolist(), texts)
     return total
+
+
+def shown(batches: Batches[SomeBatch], description: str, world: World | None = None) -> Iterator[SomeBatch]:
+    """All batches in order (of this process's share), with a bar."""
+    world = world or alone()
+    with Bar(description, len(batches.plan(1))) as bar:
+        for group in batches.steps(1, rank=world.rank, world=world.size):
+            yield from (batch for batch in group if len(batch))
+            bar.advance()
 
 
 def label_sums(log_probs: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:

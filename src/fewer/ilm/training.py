@@ -78,13 +78,18 @@ class DistilTask:
 
 def train_context(config: IlmConfig, task: Any, folder: Path, world: World, fingerprint: str) -> Context:
     """Train the task's module, an internal LM whose context alone has weights to train."""
-    decay = NewbobConfig(decay=0.5, window=1, hold=1, threshold=-0.002, relative_to_rate=False)
     settings = TrainerConfig(
         seed=config.seed,
         sub_epochs=config.passes,
-        schedule=ScheduleConfig(peak=config.learning_rate, newbob=decay),
+        schedule=schedule(config),
         device=str(world.device),
     )
     module: Any = Trainer(task, settings, folder, world, fingerprint).run()
     context: Context = module.context
     return context
+
+
+def schedule(config: IlmConfig) -> ScheduleConfig:
+    """The rate without warm-up, halved after every pass that hardly improves the dev set."""
+    newbob = NewbobConfig(decay=0.5, window=1, hold=1, threshold=-0.002, relative_to_rate=False)
+    return ScheduleConfig(peak=config.learning_rate, newbob=newbob)

@@ -1,22 +1,19 @@
 """The perplexity of any language model on a text or a manifest."""
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from fewer.data.batches import TextBatch
 from fewer.data.text import SentenceBatches, SentenceConfig
 from fewer.data.token_store import Case, TokenStore, store_tokens
 from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 from fewer.ilm.estimate import ilm_perplexity
 from fewer.ilm.folder import FACTS, load_ilm
-from fewer.ilm.perplexity import perplexity
+from fewer.ilm.perplexity import perplexity, shown
 from fewer.models.lm import LanguageModel
-from fewer.progress import Bar
 from fewer.recipes.system import load_lm_and_tokenizer
 from fewer.training.model_folder import load_model
 
@@ -43,15 +40,8 @@ def of_text(lm: LanguageModel, tokenizer: Tokenizer, text: Path, case: str = "no
     with tempfile.TemporaryDirectory() as folder:
         store = store_tokens([text], tokenizer, folder, cast(Case, case), allow_unknown=True)
         batches = SentenceBatches(store, SentenceConfig(max_size=max(LABELS, _longest(store)), order="sorted"))
-        with Bar("perplexity", len(batches.plan(1))) as bar:
-            return perplexity(lm, _shown(batches, bar), tokenizer).to_json()
+        return perplexity(lm, shown(batches, "perplexity"), tokenizer).to_json()
 
 
 def _longest(store: TokenStore) -> int:
     return int(store.lengths(np.arange(len(store))).max()) if len(store) else 1
-
-
-def _shown(batches: SentenceBatches, bar: Bar) -> Iterator[TextBatch]:
-    for group in batches.steps(1):
-        yield from group
-        bar.advance()
