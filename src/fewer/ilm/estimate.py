@@ -193,10 +193,11 @@ class AedEstimator(Estimator):
         if not self.config.own_transcripts:
             if self.config.method != "distilled" or Manifest(manifest, transcripts=False).text_chars.any():
                 return manifest
-            say(f"{manifest} has no transcripts: the recogniser's own are taken")
         marks = fingerprint(self.recogniser.fingerprint, str(BEAM), manifest)
         own = self.out / "own" / marks[:16] / manifest.name.removesuffix(".gz")
         if not self.world.same(own.exists()):
+            if self.world.first:
+                say(f"{manifest}: the recogniser's own transcripts are taken")
             audio = Manifest(manifest, transcripts=False)
             batches = speech_batches(self.recogniser, audio, IN_ORDER, transcripts=False)
             own_transcripts(self.recogniser, batches, own, self.world)
