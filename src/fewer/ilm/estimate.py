@@ -190,9 +190,10 @@ class AedEstimator(Estimator):
 
     def transcribed(self, manifest: Path) -> Path:
         """The manifest, or a copy with the recogniser's own transcripts: if asked for, or to distil without any."""
-        if not self.config.own_transcripts:
-            if self.config.method != "distilled" or Manifest(manifest, transcripts=False).text_chars.any():
-                return manifest
+        distilled = self.config.method == "distilled"
+        missing = distilled and not Manifest(manifest, transcripts=False).text_chars.any()
+        if not (self.config.own_transcripts or missing):
+            return manifest
         marks = fingerprint(self.recogniser.fingerprint, str(BEAM), manifest)
         own = self.out / "own" / marks[:16] / manifest.name.removesuffix(".gz")
         if not self.world.same(own.exists()):
