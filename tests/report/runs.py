@@ -327,23 +327,18 @@ TELEPHONE = {  # reference and hypothesis, of which hubscr forgives alternatives
 
 def write_telephone_lists(folder: Path) -> tuple[Path, Path]:
     """A GLM, and an N-best file whose references need it."""
-    glm, lists = folder / "telephone.glm", folder / "telephone.jsonl"
-    rules = [
-        ";; telephone speech",
-        '* name "telephone"',
-        "* format = 'NIST1'",
-        "* max_nrules = '9'",
-        "* copy_no_hit = 'T'",
-    ]
-    rules += ["* case_sensitive = 'F'", "", "UH => %HESITATION / [ ] __ [ ]", "UM => (%HESITATION) / [ ] __ [ ]"]
-    glm.write_text("\n".join([*rules, "(UH) => (%HESITATION) / [ ] __ [ ]", ""]))
+    glm, path = folder / "telephone.glm", folder / "telephone.jsonl"
+    head = ["name 'telephone'", "format = 'NIST1'", "max_nrules = '9'", "copy_no_hit = 'T'", "case_sensitive = 'F'"]
+    rules = ["UH => %HESITATION", "UM => (%HESITATION)", "(UH) => (%HESITATION)"]
+    lines = [";; telephone speech", *(f"* {line}" for line in head), *(f"{rule} / [ ] __ [ ]" for rule in rules)]
+    glm.write_text("".join(f"{line}\n" for line in lines))
     header = Header(("aed", "lm"), {"aed": 1.0, "lm": 0.3}, LengthPolicy())
     found = [
         NBest(id, (Hypothesis(hyp, (1,), {"aed": -1.0, "lm": -1.0}, 2, -0.65),), ref)
         for id, (ref, hyp) in TELEPHONE.items()
     ]
-    write_nbest(lists, header, found)
-    return glm, lists
+    write_nbest(path, header, found)
+    return glm, path
 
 
 def make_telephone_run(folder: Path) -> Path:

@@ -1,6 +1,7 @@
 """The search's cost: operations per step do not depend on how many hypotheses there are."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -66,7 +67,7 @@ def test_a_recogniser_with_internal_and_external_lm(method: str, lm_kind: str) -
     with torch.no_grad():
         aed.decoder.output.bias[0] = -1e3  # never ends before the limit
         lm.output.bias[0] = 0.0
-    scorers = [AedScorer(aed, {"ilm": context}), LmScorer(lm)]
+    scorers: list[Scorer] = [AedScorer(aed, {"ilm": context}), LmScorer(lm)]
     scales = {"aed": 1.0, "lm": 0.3, "ilm": -0.1}
 
     def operations(utterances: int, beam: int, steps: int = STEPS) -> int:
@@ -77,14 +78,14 @@ def test_a_recogniser_with_internal_and_external_lm(method: str, lm_kind: str) -
     assert operations(16, 3) == small
     assert operations(16, 12) == small
     steps = [operations(3, 4, n) for n in (4, 5, 6, 7)]
-    assert len({after - before for before, after in zip(steps, steps[1:], strict=False)}) == 1
+    assert len({after - before for before, after in pairwise(steps)}) == 1
 
 
 def test_ctc_prefix_scores() -> None:
     aed = small_aed()
     with torch.no_grad():
         aed.decoder.output.bias[0] = -1e3
-    scorers = [AedScorer(aed), CtcPrefixScorer(aed)]
+    scorers: list[Scorer] = [AedScorer(aed), CtcPrefixScorer(aed)]
 
     def operations(utterances: int, beam: int) -> int:
         return count(scorers, {"aed": 1.0, "ctc": 0.3}, random_encoded([9] * utterances), beam, STEPS)
