@@ -1,12 +1,48 @@
-"""Fewer word errors from text alone: log P_AED + λ1·log P_LM − λ2·log P_ILM."""
+"""Fewer word errors from text alone: log P_AED + λ1·log P_LM − λ2·log P_ILM.
 
+Every command works from Python under the same name, with the same options:
+
+    fewer.decode("model", "dev.jsonl", "dev.nbest.jsonl", lm="lm", lm_scale=0.4, ilm="ilm", ilm_scale=0.3)
+"""
+
+import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fewer.commands.decode import command as decode
+    from fewer.commands.demo import command as demo
+    from fewer.commands.ilm import command as ilm
+    from fewer.commands.ngram import command as ngram
+    from fewer.commands.perplexity import command as perplexity
+    from fewer.commands.prepare import command as prepare
+    from fewer.commands.report import command as report
+    from fewer.commands.rescore import command as rescore
+    from fewer.commands.run import command as run
+    from fewer.commands.score import command as score
+    from fewer.commands.tokenizer import command as tokenizer
+    from fewer.commands.train import command as train
+    from fewer.commands.tune import command as tune
     from fewer.recipes.system import Recogniser
 
+__all__ = [
+    "decode",
+    "demo",
+    "ilm",
+    "load",
+    "ngram",
+    "perplexity",
+    "prepare",
+    "report",
+    "rescore",
+    "run",
+    "score",
+    "tokenizer",
+    "train",
+    "tune",
+]
 __version__ = "0.1.0"
+PACKAGES = ("ilm", "report")  # commands whose name is also a package's, which can be called
 
 
 def load(source: str | Path, language: str | None = None, task: str = "transcribe") -> "Recogniser":
@@ -17,3 +53,18 @@ def load(source: str | Path, language: str | None = None, task: str = "transcrib
     from fewer.recipes.system import load_recogniser
 
     return load_recogniser(source, language, task)
+
+
+def __getattr__(name: str) -> Any:
+    """Commands are imported when they are first used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'fewer' has no attribute '{name}'")
+    if name in PACKAGES:
+        return importlib.import_module(f"fewer.{name}")
+    from fewer.commands import python_command
+
+    return python_command(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,23 +9,8 @@ import sys
 
 import typer
 
+from fewer.commands import COMMANDS
 from fewer.errors import FewerError
-
-COMMANDS: list[str] = [
-    "demo",
-    "run",
-    "prepare",
-    "tokenizer",
-    "train",
-    "ngram",
-    "ilm",
-    "decode",
-    "tune",
-    "rescore",
-    "score",
-    "perplexity",
-    "report",
-]
 
 app = typer.Typer(
     add_completion=False,

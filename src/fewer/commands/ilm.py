@@ -1,7 +1,7 @@
 """fewer ilm: estimate a recogniser's internal language model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,19 +18,20 @@ def command(
     ] = "mini_lstm",
     train: Annotated[Path | None, typer.Option(help="Manifest of the recogniser's training set.")] = None,
     dev: Annotated[Path | None, typer.Option(help="Manifest for the perplexity and for when to stop.")] = None,
-    set_: Annotated[
+    change: Annotated[
         list[str] | None, typer.Option("--set", help="Another option of the method, such as units=50 or passes=4.")
     ] = None,
-) -> None:
+) -> dict[str, Any]:
     """Estimate a recogniser's internal language model and print its perplexity."""
     from fewer.config import override_value, parse_config
     from fewer.ilm.estimate import estimate_ilm
     from fewer.ilm.methods import IlmConfig
 
     values: dict[str, object] = {"method": method}
-    for override in set_ or []:
+    for override in change or []:
         values = override_value(values, override)
     facts = estimate_ilm(model, parse_config(IlmConfig, values, "fewer ilm"), out, train, dev)
     for name, perplexity in facts.get("perplexity", {}).items():
         label, word = perplexity["ppl_label"], perplexity["ppl_word"]
         print(f"{method}: perplexity on {name} {label:.1f} per label, {word:.1f} per word ({facts['seconds']:.0f} s)")
+    return facts

@@ -1,7 +1,7 @@
 """fewer perplexity: of a language model, or of a recogniser's internal one."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,8 +13,8 @@ def command(
         Path | None, typer.Option(help="The recogniser: of an internal LM, or whose tokenizer an n-gram file uses.")
     ] = None,
     case: Annotated[str, typer.Option(help="Change the text first: none, lower or upper.")] = "none",
-    json_out: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this file as well.")] = None,
-) -> None:
+    json: Annotated[Path | None, typer.Option(help="Write the numbers to this file as well.")] = None,
+) -> dict[str, dict[str, Any]]:
     """Print the perplexity per label and per word."""
     from fewer.files import write_json
     from fewer.recipes.perplexity import measure
@@ -27,5 +27,6 @@ def command(
             f"{path}: perplexity {result['ppl_label']:.2f} per label, {result['ppl_word']:.2f} per word "
             f"({result['sentences']} sentences, {result['words']} words, {result['labels']} labels)"
         )
-    if json_out is not None:
-        write_json(json_out, results)
+    if json is not None:
+        write_json(json, results)
+    return results

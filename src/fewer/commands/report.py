@@ -15,7 +15,7 @@ def command(
     tables: Annotated[
         Path | None, typer.Option(help="Also write the table into this folder as Markdown, LaTeX, CSV and JSON.")
     ] = None,
-) -> None:
+) -> Path:
     """Write a run as one HTML file: table, error surfaces, and sliders that rank its N-best lists anew."""
     from fewer.progress import say
     from fewer.report.page import write_report
@@ -27,3 +27,4 @@ def command(
         write_tables(read_results(run), tables, paper)
     say(f"{page.stat().st_size / 1e6:.1f} MB; open it in a browser, it needs no server and no network")
     print(page)
+    return page

@@ -58,7 +58,7 @@ def command(
     seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
     write_ref: Annotated[Path | None, typer.Option(help="Write the references as scored (.trn, .stm).")] = None,
     write_hyp: Annotated[Path | None, typer.Option(help="Write the hypotheses as scored (.trn, .ctm).")] = None,
-) -> None:
+) -> dict[str, Any]:
     """Word error rate with substitutions, deletions, insertions, a bootstrap interval and significance."""
     from dataclasses import asdict
 
@@ -124,6 +124,7 @@ def command(
         write_hypotheses(write_hyp, pairs)
     if json is not None:
         write_json(json, report)
+    return report
 
 
 def _ranking(
