@@ -1,11 +1,10 @@
 """fewer train from the command line."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from fewer.cli import main
+from tests.commands.running import Fewer
 from tests.training.tones import lm_values, write_tones, write_yaml
 
 
@@ -14,26 +13,6 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tones")
     write_tones(folder, train=8, dev=4)
     return write_yaml(folder / "lm.yaml", lm_values(folder, {"kind": "lstm_lm", "embedding": 4, "size": 8}))
-
-
-class Fewer:
-    """Runs `fewer …` in this process."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-        self.monkeypatch, self.capsys = monkeypatch, capsys
-
-    def __call__(self, *arguments: object) -> tuple[int, str, str]:
-        """Exit code, standard output, standard error."""
-        self.monkeypatch.setattr(sys, "argv", ["fewer", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = self.capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-
-@pytest.fixture
-def fewer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Fewer:
-    return Fewer(monkeypatch, capsys)
 
 
 def test_training_leaves_a_model_and_goes_on_when_asked_for_more(fewer: Fewer, config: Path, tmp_path: Path) -> None:

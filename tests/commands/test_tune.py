@@ -12,17 +12,13 @@ from fewer.errors import FewerError
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.methods import IlmConfig
 from fewer.search.nbest import read_nbest
-from fewer.training.configs import parse_train_config
-from fewer.training.run import train_model
 from fewer.tuning.surface import Surface
-from tests.training.tones import aed_values, write_tones
 
 
 @pytest.fixture(scope="module")
-def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tones")
-    write_tones(folder)
-    train_model(parse_train_config(aed_values(folder), "aed.yaml"), folder / "aed")
+def tones(tones: Path) -> Path:
+    """The corpus and its recogniser, with internal LMs and an n-gram."""
+    folder = tones
     for method in ("zero", "seq_avg", "lodr"):
         config = IlmConfig.model_validate({"method": method})
         estimate_ilm(folder / "aed", config, folder / method, folder / "train.jsonl", folder / "dev.jsonl")

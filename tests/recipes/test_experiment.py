@@ -20,7 +20,7 @@ from fewer.recipes.system import load_lm_and_tokenizer, load_system
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy, read_header, read_nbest
 from fewer.training.world import World
-from tests.training.tones import aed_values, lm_values, write_tones
+from tests.training.tones import aed_values, lm_values
 
 ROWS = ["none", "sf", "dr", "zero", "enc_avg", "seq_avg", "mini_lstm", "lodr"]
 
@@ -45,13 +45,6 @@ def experiment_values(folder: Path) -> dict[str, Any]:
         "tuning": {"budget": 3, "space": {"step": 0.1, "length_step": 0.25}},
         "lm_text": [str(folder / "train.txt")],
     }
-
-
-@pytest.fixture(scope="module")
-def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tones")
-    write_tones(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

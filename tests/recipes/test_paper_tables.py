@@ -12,7 +12,7 @@ from fewer.recipes.run import experiment_names, load_experiment, run_experiment
 from fewer.report.paper import paper_table
 from fewer.training import cost
 from fewer.training.configs import find_config
-from tests.commands.test_train import Fewer
+from tests.commands.running import Fewer
 from tests.recipes.miniatures import small_experiment, write_corpora
 
 TABLES = ["swb-lstm-ilme", "libri-lstm-ilme", "cross-lstm", "swb-small-dec", "libri-small-dec", "swb-ff-dec"]

@@ -38,18 +38,9 @@ LMS = {
 }
 
 
-@pytest.fixture(scope="module")
-def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tones")
-    write_tones(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lm_folder(tones: Path) -> Path:
-    folder = tones / "lm"
-    train_model(parse_train_config(lm_values(tones, LMS["lstm_lm"]), "lm.yaml"), folder)
-    return folder
+    return tones / "lm"
 
 
 def train(values: dict[str, Any], folder: Path) -> None:
