@@ -77,6 +77,12 @@ def test_errors_are_exceptions(tones: Path, tmp_path: Path) -> None:
         untyped.decode(tmp_path / "nowhere", tones / "dev.jsonl", tmp_path / "n.jsonl")
     with pytest.raises(TypeError, match="beem"):
         untyped.decode(str(tones / "aed"), tones / "dev.jsonl", tmp_path / "n.jsonl", beem=3)
+    with pytest.raises(FewerError, match=r"fewer\.tokenizer: kind is 'letters'; there are bpe, characters"):
+        untyped.tokenizer(tones / "train.txt", tmp_path / "tokenizer.json", kind="letters")
+    with pytest.raises(FewerError, match=r"fewer\.prepare: case is 'low'; there are"):
+        untyped.prepare("librispeech", tmp_path, tmp_path / "out", case="low")
+    with pytest.raises(FewerError, match="there is no folder"):
+        untyped.prepare("librispeech", str(tmp_path / "nowhere"), tmp_path / "out", case="lower")
     with pytest.raises(FewerError, match="has no results"):
         untyped.report(str(tmp_path))
     assert isinstance(fewer.report, ModuleType)

@@ -11,6 +11,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from fewer.errors import FewerError
+
 COMMANDS: list[str] = [
     "demo",
     "run",
@@ -37,29 +39,33 @@ def python_command(verb: str) -> Callable[..., Any]:
     @functools.wraps(command)
     def call(*args: Any, **options: Any) -> Any:
         given = signature.bind(*args, **options)
-        given.arguments = {name: _fitted(value, hints[name]) for name, value in given.arguments.items()}
+        given.arguments = {
+            name: _fitted(value, hints[name], f"fewer.{verb}: {name}") for name, value in given.arguments.items()
+        }
         return command(*given.args, **given.kwargs)
 
     call.__name__ = call.__qualname__ = verb
     return call
 
 
-def _fitted(value: Any, hint: Any) -> Any:
-    """The value as the command line would give it."""
+def _fitted(value: Any, hint: Any, name: str) -> Any:
+    """The value as the command line would give it; `name` is for complaints."""
     if typing.get_origin(hint) is types.UnionType:
         if value is None:
             return None
         (hint,) = (kind for kind in typing.get_args(hint) if kind is not types.NoneType)
     if typing.get_origin(hint) is list:
         many = [value] if isinstance(value, str | os.PathLike) else value
-        return [_fitted(one, typing.get_args(hint)[0]) for one in many]
+        return [_fitted(one, typing.get_args(hint)[0], name) for one in many]
     if hint is Path and isinstance(value, str | os.PathLike):
         return Path(value)
     if hint is str and isinstance(value, os.PathLike):
         return os.fspath(value)
-    if inspect.isclass(hint) and issubclass(hint, Enum):
-        return hint(value)
-    return value
+    is_enum = inspect.isclass(hint) and issubclass(hint, Enum)
+    choices = [one.value for one in hint] if is_enum else typing.get_args(hint)
+    if choices and value not in choices:
+        raise FewerError(f"{name} is {value!r}; there are {', '.join(map(str, choices))}")
+    return hint(value) if is_enum else value
 
 
 class CommandPackage(types.ModuleType):
