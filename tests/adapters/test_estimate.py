@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from fewer.adapters.whisper.recogniser import WhisperRecogniser, load_whisper
-from fewer.adapters.whisper.transcripts import own_transcripts
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.errors import FewerError
@@ -14,6 +13,7 @@ from fewer.files import read_json
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
 from fewer.ilm.methods import IlmConfig
+from fewer.ilm.transcripts import BEAM, own_transcripts
 from fewer.models.context import ConstantContext
 from fewer.models.encoded import length_mask
 from fewer.recipes.decode import decode
@@ -22,6 +22,7 @@ from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import read_nbest
 from fewer.training.ngram import estimate as estimate_ngram
 from fewer.training.ngram_files import save_ngram
+from fewer.training.world import alone
 from tests.adapters.tiny import make_whisper, noises, write_manifest
 
 METHODS = ["zero", "zero_encoder", "seq_avg", "seq_avg_all", "enc_avg", "ctx_avg", "silence", "noise"]
@@ -86,7 +87,7 @@ def test_the_global_means_are_means_over_speech_frames_and_labels(
     tiny: Path, whisper: WhisperRecogniser, sets: Path, tmp_path: Path
 ) -> None:
     manifest = Manifest(sets / "train.jsonl")
-    (batch,) = next(iter(whisper.batches(manifest, UtteranceConfig(order="corpus")).steps(1)))
+    (batch,) = next(iter(whisper.batches(manifest, UtteranceConfig(order="corpus"), transcripts=True).steps(1)))
     encoded = whisper.encode(batch)
     frames = encoded.states[encoded.mask]
     assert len(frames) == int(encoded.lengths.sum()) < 50 * len(TEXTS)
@@ -117,12 +118,14 @@ def test_whispers_own_transcripts_take_the_place_of_missing_ones(tmp_path: Path)
     """Of utterances that come to an end: a random model goes on for ever with others, of which no use is made."""
     model = make_whisper(tmp_path / "model", seed=2, sharpness=0.2)
     whisper, bare = load_whisper(model), write_manifest(tmp_path / "bare.jsonl", [None] * 12)
-    own_transcripts(whisper, bare, tmp_path / "own.jsonl")
-    opened, own = Manifest(bare, transcripts=False), Manifest(tmp_path / "own.jsonl")
+    opened = Manifest(bare, transcripts=False)
+    own_transcripts(whisper, whisper.batches(opened, UtteranceConfig()), tmp_path / "own.jsonl", alone())
+    own = Manifest(tmp_path / "own.jsonl")
     encoded = whisper.listen([torch.from_numpy(opened[index].load_audio()[0]) for index in range(12)])
     fusion = load_system(whisper).fusion({})
-    greedy = beam_search(fusion, encoded, whisper.max_lengths(encoded), SearchOptions(beam=1), whisper.tokenizer.decode)
-    expected = [(opened.id(index), best[0].text) for index, best in enumerate(greedy) if best[0].ended]
+    limits, options = whisper.max_lengths(encoded), SearchOptions(BEAM)
+    lists = beam_search(fusion, encoded, limits, options, whisper.tokenizer.decode)
+    expected = [(opened.id(index), best[0].text) for index, best in enumerate(lists) if best[0].ended]
     assert list(zip(own.ids(), own.texts(), strict=True)) == expected
     assert 0 < len(expected) < 12
     config = IlmConfig.model_validate({"method": "learned", **QUICK, "own_transcripts": True})

@@ -18,9 +18,9 @@ from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint
 from fewer.ilm.averages import context_mean, encoder_mean
 from fewer.ilm.contexts import FixedAudioContext
-from fewer.ilm.folder import LM, NGRAM, Adapted, load_ilm, save_context, save_facts
+from fewer.ilm.folder import LM, NGRAM, AdaptedRecogniser, load_ilm, save_context, save_facts
 from fewer.ilm.methods import AUDIO, AVERAGES, FROM_TEXT, TRAINED, UNMEASURED, IlmConfig, new_context
-from fewer.ilm.perplexity import perplexity, shown
+from fewer.ilm.perplexity import Encodes, perplexity, shown
 from fewer.ilm.training import distil, schedule, train_on_text
 from fewer.ilm.transcripts import BEAM, own_transcripts
 from fewer.models.context import ConstantContext, Context
@@ -70,11 +70,17 @@ def estimate_ilm(
     return {"method": config.method, **facts}
 
 
-def ilm_perplexity(recogniser: LoadedModel, ilm: str | Path, manifest: str | Path) -> dict[str, Any]:
+def ilm_perplexity(
+    recogniser: LoadedModel | AdaptedRecogniser, ilm: str | Path, manifest: str | Path
+) -> dict[str, Any]:
     """Perplexity of an estimated internal LM on the transcripts of a manifest."""
-    lm = load_ilm(ilm, recogniser).language_model(recogniser)
-    batches = speech_batches(recogniser, Manifest(manifest), IN_ORDER)
-    return perplexity(lm, shown(batches, "perplexity"), recogniser.tokenizer, recogniser.aed).to_json()
+    lm, opened = load_ilm(ilm, recogniser).language_model(recogniser), Manifest(manifest)
+    encoder: Encodes
+    if isinstance(recogniser, LoadedModel):
+        batches, encoder = speech_batches(recogniser, opened, IN_ORDER), recogniser.aed
+    else:
+        batches, encoder = recogniser.batches(opened, IN_ORDER, transcripts=True), recogniser.encoder
+    return perplexity(lm, shown(batches, "perplexity"), recogniser.tokenizer, encoder).to_json()
 
 
 def speech_batches(
@@ -113,7 +119,7 @@ def _as_trained(config: IlmConfig, model: Path) -> IlmConfig:
 class Estimator(ABC):
     """One estimation: what it needs of the recogniser, and where it goes."""
 
-    def __init__(self, config: IlmConfig, recogniser: LoadedModel | Adapted, out: Path, world: World):
+    def __init__(self, config: IlmConfig, recogniser: LoadedModel | AdaptedRecogniser, out: Path, world: World):
         self.config, self.recogniser, self.out, self.world = config, recogniser, out, world
 
     @abstractmethod
@@ -128,8 +134,14 @@ class Estimator(ABC):
     def perplexity(self, dev: Path) -> dict[str, Any]:
         """Of what was estimated, on the transcripts of a manifest."""
 
+    @abstractmethod
+    def batches(self, manifest: Manifest, transcripts: bool) -> UtteranceBatches:
+        """Utterances as the recogniser hears them, with labels if there are `transcripts`."""
+
     def run(self, train: Path | None, dev: Path | None) -> None:
         method = self.config.method
+        if method not in (*UNMEASURED, *AUDIO, "enc_avg"):
+            train, dev = train and self.transcribed(train), dev and self.transcribed(dev)
         if method in ("decoder_like", "dr"):
             assert train is not None
             assert dev is not None
@@ -142,6 +154,21 @@ class Estimator(ABC):
             if self.world.first:
                 save_context(self.out, context)
         self.world.wait()
+
+    def transcribed(self, manifest: Path) -> Path:
+        """The manifest, or a copy with the recogniser's own transcripts: if asked for, or to distil without any."""
+        distilled = self.config.method == "distilled"
+        missing = distilled and not Manifest(manifest, transcripts=False).text_chars.any()
+        if not (self.config.own_transcripts or missing):
+            return manifest
+        marks = fingerprint(self.recogniser.fingerprint, str(BEAM), manifest)
+        own = self.out / "own" / marks[:16] / manifest.name.removesuffix(".gz")
+        if not self.world.same(own.exists()):
+            if self.world.first:
+                say(f"{manifest}: the recogniser's own transcripts are taken")
+            batches = self.batches(Manifest(manifest, transcripts=False), transcripts=False)
+            own_transcripts(self.recogniser, batches, own, self.world)
+        return own
 
     def sentences(self, manifest: Path) -> SentenceBatches:
         store = store_tokens([manifest], self.recogniser.tokenizer, self.out / "text", allow_unknown=True)
@@ -183,26 +210,8 @@ class AedEstimator(Estimator):
         super().__init__(config, recogniser, out, world)
         self.aed = recogniser.aed
 
-    def run(self, train: Path | None, dev: Path | None) -> None:
-        if self.config.method not in (*UNMEASURED, *AUDIO, "enc_avg"):
-            train, dev = train and self.transcribed(train), dev and self.transcribed(dev)
-        super().run(train, dev)
-
-    def transcribed(self, manifest: Path) -> Path:
-        """The manifest, or a copy with the recogniser's own transcripts: if asked for, or to distil without any."""
-        distilled = self.config.method == "distilled"
-        missing = distilled and not Manifest(manifest, transcripts=False).text_chars.any()
-        if not (self.config.own_transcripts or missing):
-            return manifest
-        marks = fingerprint(self.recogniser.fingerprint, str(BEAM), manifest)
-        own = self.out / "own" / marks[:16] / manifest.name.removesuffix(".gz")
-        if not self.world.same(own.exists()):
-            if self.world.first:
-                say(f"{manifest}: the recogniser's own transcripts are taken")
-            audio = Manifest(manifest, transcripts=False)
-            batches = speech_batches(self.recogniser, audio, IN_ORDER, transcripts=False)
-            own_transcripts(self.recogniser, batches, own, self.world)
-        return own
+    def batches(self, manifest: Manifest, transcripts: bool) -> UtteranceBatches:
+        return speech_batches(self.recogniser, manifest, IN_ORDER, transcripts)
 
     def perplexity(self, dev: Path) -> dict[str, Any]:
         return ilm_perplexity(self.recogniser, self.out, self.transcribed(dev))
@@ -212,7 +221,7 @@ class AedEstimator(Estimator):
         if config.method in AVERAGES:
             assert train is not None
             labels = config.method == "ctx_avg"
-            batches = speech_batches(self.recogniser, Manifest(train, transcripts=labels), IN_ORDER, labels)
+            batches = self.batches(Manifest(train, transcripts=labels), labels)
             measure = context_mean if labels else encoder_mean
             mean = measure(self.aed, shown(batches, config.method, self.world), self.world)
             return ConstantContext(mean, config.special_first)

@@ -6,18 +6,26 @@ lm/                   a separate LM (decoder_like, dr); or
 ngram.safetensors     an n-gram (lodr)
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from fewer.config import parse_config
+from fewer.data.batches import UtteranceBatches, UtteranceConfig
+from fewer.data.manifest import Manifest
 from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import read_json, write_json
 from fewer.ilm.internal_lm import InternalLm
 from fewer.ilm.methods import SEPARATE, IlmConfig, new_context
+from fewer.ilm.perplexity import Encodes
 from fewer.models.context import Context
+from fewer.models.encoded import Encoded
 from fewer.models.lm import LanguageModel
+from fewer.search.scorer import Scorer
 from fewer.training.checkpoint import load_tensors, save_tensors
 from fewer.training.model_folder import LoadedModel, load_model
 from fewer.training.ngram_files import load_ngram
@@ -38,6 +46,30 @@ class Adapted(Protocol):
 
     def language_model(self, context: Context) -> LanguageModel:
         """The decoder under a context."""
+        ...
+
+
+class AdaptedRecogniser(Adapted, Protocol):
+    """The same with all that it takes to estimate one."""
+
+    suppress: Tensor | None  # (V,) labels that never come
+    suppress_first: Tensor | None  # (V,) the same for the first label
+
+    @property
+    def encoder(self) -> Encodes:
+        """Encodes batches of features."""
+        ...
+
+    def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
+        """The utterances of a manifest as batches of what it hears, with labels if there are `transcripts`."""
+        ...
+
+    def max_lengths(self, encoded: Encoded) -> Tensor:
+        """How many labels each utterance may have, end label counted. (B,)"""
+        ...
+
+    def scorer(self, ilms: Mapping[str, Context]) -> Scorer:
+        """Term "aed" and internal LMs by their contexts."""
         ...
 
 

@@ -8,6 +8,7 @@ from fewer.data.batches import UtteranceBatches
 from fewer.data.lines import read_raw_lines
 from fewer.errors import FewerError
 from fewer.files import atomic_write
+from fewer.ilm.folder import AdaptedRecogniser
 from fewer.models.aed_scorer import AedScorer
 from fewer.progress import Bar
 from fewer.search.beam import SearchOptions, beam_search
@@ -19,13 +20,14 @@ from fewer.training.world import World
 BEAM = 4
 
 
-def own_transcripts(recogniser: LoadedModel, batches: UtteranceBatches, out: Path, world: World) -> None:
+def own_transcripts(
+    recogniser: LoadedModel | AdaptedRecogniser, batches: UtteranceBatches, out: Path, world: World
+) -> None:
     """Write a copy of the batches' manifest with the recogniser's best hypotheses, found without an LM.
 
     Utterances of which it makes nothing, or to which it finds no end, are left out.
     """
-    manifest, tokenizer = batches.manifest, recogniser.tokenizer
-    fusion = Fusion([AedScorer(recogniser.aed)], {"aed": 1.0}, tokenizer.end)
+    manifest, fusion = batches.manifest, _fusion(recogniser)
     plan, texts = batches.plan(1), dict[int, str]()  # by line of the manifest
     with Bar(f"transcribing {manifest.path.stem}", len(plan)) as bar:
         for step in range(len(plan)):
@@ -47,11 +49,26 @@ def own_transcripts(recogniser: LoadedModel, batches: UtteranceBatches, out: Pat
     world.wait()
 
 
-def _best(recogniser: LoadedModel, fusion: Fusion, batches: UtteranceBatches, items: Any, world: World) -> list[str]:
+def _fusion(recogniser: LoadedModel | AdaptedRecogniser) -> Fusion:
+    end = recogniser.tokenizer.end
+    if isinstance(recogniser, LoadedModel):
+        return Fusion([AedScorer(recogniser.aed)], {"aed": 1.0}, end)
+    masks = (recogniser.suppress, recogniser.suppress_first)
+    return Fusion([recogniser.scorer({})], {"aed": 1.0}, end, None, *masks)
+
+
+def _best(
+    recogniser: LoadedModel | AdaptedRecogniser, fusion: Fusion, batches: UtteranceBatches, items: Any, world: World
+) -> list[str]:
     """The best hypothesis of each utterance; empty where it does not end."""
     batch = to_device(batches.load(items, 1), world.device)
-    encoded = recogniser.aed.encode(batch.features, batch.feature_lengths)
-    lists = beam_search(fusion, encoded, encoded.lengths, SearchOptions(BEAM), recogniser.tokenizer.decode)
+    if isinstance(recogniser, LoadedModel):
+        encoded = recogniser.aed.encode(batch.features, batch.feature_lengths)
+        limits = encoded.lengths
+    else:
+        encoded = recogniser.encoder.encode(batch.features, batch.feature_lengths)
+        limits = recogniser.max_lengths(encoded)
+    lists = beam_search(fusion, encoded, limits, SearchOptions(BEAM), recogniser.tokenizer.decode)
     return [best[0].text.strip() if best[0].ended else "" for best in lists]
 
 

@@ -84,7 +84,7 @@ def write_teacher(recogniser: WhisperRecogniser, manifest: Path, store: TokenSto
     partial = path.with_suffix(".partial")
     states = np.memmap(partial, "<f4", "w+", shape=(len(store.labels), recogniser.decoder.size))
     sentences = np.cumsum([bool(text.strip()) for text in utterances.texts()]) - 1  # empty ones are not in the store
-    batches = recogniser.batches(utterances, UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted"))
+    batches = recogniser.batches(utterances, UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted"), True)
     with Bar(f"posteriors of {manifest.stem}", len(utterances)) as bar:
         for group in batches.plan(1):
             for items in group:

@@ -10,22 +10,20 @@ from torch import Tensor
 from fewer.adapters.whisper.contexts import FixedAudioContext, cross_sequence, hear_only
 from fewer.adapters.whisper.distillation import TaughtBatches, TeachingTask, write_teacher
 from fewer.adapters.whisper.recogniser import WhisperRecogniser, load_whisper
-from fewer.adapters.whisper.transcripts import own_transcripts
-from fewer.data.batches import Batch, UtteranceConfig
+from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.text import SentenceBatches, SentenceConfig
 from fewer.data.token_store import store_tokens
 from fewer.errors import FewerError
 from fewer.files import fingerprint
 from fewer.ilm.averages import Mean
-from fewer.ilm.estimate import Estimator
+from fewer.ilm.estimate import Estimator, ilm_perplexity
 from fewer.ilm.folder import load_ilm
 from fewer.ilm.methods import AUDIO, UNMEASURED, IlmConfig
-from fewer.ilm.perplexity import perplexity
+from fewer.ilm.perplexity import perplexity, shown
 from fewer.ilm.training import train_context
 from fewer.models.context import ConstantContext, Context
 from fewer.models.encoded import Encoded, length_mask
-from fewer.progress import Bar
 from fewer.training.lm_task import LmTask
 from fewer.training.world import World
 
@@ -46,21 +44,8 @@ class WhisperEstimator(Estimator):
         super().__init__(config, load_whisper(model, config.language, device=str(world.device)), out, world)
         self.decoder = self.recogniser.decoder
 
-    def run(self, train: Path | None, dev: Path | None) -> None:
-        if self.config.method not in (*UNMEASURED, *AUDIO, "enc_avg"):
-            train, dev = train and self.transcribed(train), dev and self.transcribed(dev)
-        super().run(train, dev)
-
-    def transcribed(self, manifest: Path) -> Path:
-        """The manifest, or a copy with Whisper's own transcripts if those are asked for."""
-        if not self.config.own_transcripts:
-            return manifest
-        marks = fingerprint(self.recogniser.fingerprint, manifest)
-        own = self.out / "own" / marks[:16] / manifest.name.removesuffix(".gz")
-        if self.world.first and not own.exists():
-            own_transcripts(self.recogniser, manifest, own)
-        self.world.wait()
-        return own
+    def batches(self, manifest: Manifest, transcripts: bool) -> UtteranceBatches:
+        return self.recogniser.batches(manifest, BATCH, transcripts)
 
     def context(self, train: Path | None, dev: Path | None) -> Context:
         config, recogniser = self.config, self.recogniser
@@ -109,13 +94,9 @@ class WhisperEstimator(Estimator):
 
     def heard(self, manifest: Path, transcripts: bool = True) -> Iterator[tuple[Batch, Encoded]]:
         """Utterances of (this process's share of) a set, encoded."""
-        batches = self.recogniser.batches(Manifest(manifest, transcripts=transcripts), BATCH, transcripts)
-        with Bar(self.config.method, len(batches.plan(1))) as bar:
-            for group in batches.steps(1, rank=self.world.rank, world=self.world.size):
-                for batch in group:
-                    if len(batch):
-                        yield batch, self.recogniser.encode(batch)
-                bar.advance()
+        batches = self.batches(Manifest(manifest, transcripts=transcripts), transcripts)
+        for batch in shown(batches, self.config.method, self.world):
+            yield batch, self.recogniser.encode(batch)
 
     def taught(self, manifest: Path) -> TaughtBatches:
         store = store_tokens([manifest], self.recogniser.tokenizer, self.out / "text")
@@ -142,23 +123,11 @@ class WhisperEstimator(Estimator):
         return model | {"size": self.decoder.size, "dropout": 0.2}
 
     def perplexity(self, dev: Path) -> dict[str, Any]:
-        return whisper_ilm_perplexity(self.recogniser, self.out, self.transcribed(dev))
-
-
-def whisper_ilm_perplexity(recogniser: WhisperRecogniser, ilm: str | Path, manifest: Path) -> dict[str, Any]:
-    """Perplexity of an estimated internal LM on the transcripts of a manifest."""
-    loaded = load_ilm(ilm, recogniser)
-    if loaded.context is None or not loaded.context.needs_encoder:
-        store = store_tokens([manifest], recogniser.tokenizer, Path(ilm) / "text")
-        batches: Any = SentenceBatches(store, SentenceConfig(max_size=LABELS, order="sorted"))
-    else:
-        batches = recogniser.batches(Manifest(manifest), BATCH)
-    lm = loaded.language_model(recogniser)
-    with Bar("perplexity", len(batches.plan(1))) as bar:
-
-        def shown() -> Iterator[Any]:
-            for group in batches.steps(1):
-                yield from group
-                bar.advance()
-
-        return perplexity(lm, shown(), recogniser.tokenizer, recogniser.encoder).to_json()
+        """Without the audio where it is not heard."""
+        dev, ilm = self.transcribed(dev), load_ilm(self.out, self.recogniser)
+        if ilm.context is not None and ilm.context.needs_encoder:
+            return ilm_perplexity(self.recogniser, self.out, dev)
+        store = store_tokens([dev], self.recogniser.tokenizer, self.out / "text")
+        batches = SentenceBatches(store, SentenceConfig(max_size=LABELS, order="sorted"))
+        lm = ilm.language_model(self.recogniser)
+        return perplexity(lm, shown(batches, "perplexity"), self.recogniser.tokenizer).to_json()

@@ -53,10 +53,10 @@ class WhisperRecogniser:
         self.attention = Listening(self.decoder)
         self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
 
-    def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = True) -> UtteranceBatches:
+    def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
         """Utterances as Whisper hears them; so few in a batch that what the decoder keeps of them has room.
 
-        transcripts: False for audio that has none.
+        transcripts: they are there, and wanted as labels.
         """
         heard = 2 * self.attention.size * self.encoder.states * 4  # bytes of an utterance
         most = max(1, min(config.max_sequences, HEARD // heard))
