@@ -10,14 +10,15 @@ from fewer.data.text import SentenceBatches, SentenceConfig
 from fewer.data.token_store import Case, TokenStore, store_tokens
 from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
+from fewer.files import read_json
 from fewer.ilm.estimate import ilm_perplexity
-from fewer.ilm.folder import FACTS, load_ilm
+from fewer.ilm.folder import FACTS, AdaptedRecogniser, load_ilm
 from fewer.ilm.perplexity import perplexity, shown
 from fewer.models.lm import LanguageModel
 from fewer.recipes.system import load_lm_and_tokenizer
-from fewer.training.model_folder import load_model
+from fewer.training.model_folder import LoadedModel, load_model
 
-LABELS = 4000  # in a batch
+LABELS, SCORES = 4000, 50_000_000  # in a batch, at the most: labels, and what is said of them
 
 
 def measure(lm: str | Path, text: Path, model: str | Path | None = None, case: str = "none") -> dict[str, Any]:
@@ -25,12 +26,18 @@ def measure(lm: str | Path, text: Path, model: str | Path | None = None, case: s
     if (Path(lm) / FACTS).exists():
         if model is None:
             raise FewerError(f"{lm} is an internal LM: give its recogniser with --model")
-        recogniser = load_model(model)
+        recogniser = _recogniser(model, read_json(Path(lm) / FACTS)["config"].get("language"))
         ilm = load_ilm(lm, recogniser)
         if ilm.context is not None and ilm.context.needs_encoder:
             return ilm_perplexity(recogniser, lm, text)
         return of_text(ilm.language_model(recogniser), recogniser.tokenizer, text, case)
     return of_text(*load_lm_and_tokenizer(lm, model), text, case)
+
+
+def _recogniser(model: str | Path, language: str | None) -> LoadedModel | AdaptedRecogniser:
+    from fewer.adapters.whisper.recogniser import is_whisper, load_whisper
+
+    return load_whisper(model, language) if is_whisper(model) else load_model(model)
 
 
 def of_text(lm: LanguageModel, tokenizer: Tokenizer, text: Path, case: str = "none") -> dict[str, Any]:
@@ -39,7 +46,8 @@ def of_text(lm: LanguageModel, tokenizer: Tokenizer, text: Path, case: str = "no
         raise FewerError(f"case: {case!r}; it is none, lower or upper")
     with tempfile.TemporaryDirectory() as folder:
         store = store_tokens([text], tokenizer, folder, cast(Case, case), allow_unknown=True)
-        batches = SentenceBatches(store, SentenceConfig(max_size=max(LABELS, _longest(store)), order="sorted"))
+        size = max(min(LABELS, SCORES // tokenizer.size), _longest(store))
+        batches = SentenceBatches(store, SentenceConfig(max_size=size, order="sorted"))
         return perplexity(lm, shown(batches, "perplexity"), tokenizer).to_json()
 
 
