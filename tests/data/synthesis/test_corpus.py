@@ -44,7 +44,8 @@ def run(folder, config, *lines, **options):
     """Make a corpus in another process, after some lines of Python."""
     code = "\n".join(
         [
-            "import os, sys",
+            "import os, signal, sys",
+            "signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs start with it ignored",
             *lines,
             "from fewer.data.synthesis.corpus import make_corpus",
             "from fewer.data.synthesis.script import DemoCorpusConfig",
