@@ -9,7 +9,7 @@ from lhotse import MonoCut
 from transformers import BertConfig, BertForMaskedLM, T5Config, Wav2Vec2Config
 
 import fewer
-from fewer.adapters.whisper.recogniser import WhisperRecogniser, load_whisper
+from fewer.adapters.whisper.recogniser import WhisperRecogniser, is_whisper, load_whisper
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.errors import FewerError
@@ -151,6 +151,17 @@ def test_fewer_load_takes_whispers_and_says_what_is_none(tiny: Path, tmp_path: P
     (tmp_path / "empty").mkdir()
     with pytest.raises(FewerError, match="not a model folder"):
         fewer.load(tmp_path / "empty")
+
+
+def test_names_on_the_hub_are_told_from_paths(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    assert is_whisper(tiny)
+    assert is_whisper("openai/whisper-tiny.en")
+    assert not is_whisper("runs/mistyped")
+    assert not is_whisper("runs")
+    assert not is_whisper("/openai")
+    assert not is_whisper("a/b/c")
 
 
 def test_a_set_is_decoded_into_nbest_lists(whisper: WhisperRecogniser, tmp_path: Path) -> None:

@@ -90,9 +90,14 @@ class WhisperRecogniser:
 
 
 def is_whisper(source: str | Path) -> bool:
-    """Whether this names a model of transformers rather than one of `fewer train`: a folder, or `owner/name`."""
+    """Whether this names a model of transformers rather than one of `fewer train`: a folder, or `owner/name`.
+
+    A name whose first part is a folder here is a path, if perhaps a mistyped one.
+    """
     path = Path(source).expanduser()
-    return (path / CONFIG).exists() if path.exists() else str(source).count("/") == 1
+    if path.exists():
+        return (path / CONFIG).exists()
+    return str(source).count("/") == 1 and not path.is_absolute() and not path.parent.exists()
 
 
 def load_whisper(
@@ -114,7 +119,10 @@ def load_whisper(
         model = WhisperForConditionalGeneration.from_pretrained(name, dtype=torch.float32).to(device)
         extractor = WhisperFeatureExtractor.from_pretrained(name)
     except (OSError, ValueError) as error:
-        raise FewerError(f"cannot load a Whisper from {source}: {error}") from error
+        what = (
+            f"a Whisper from {source}" if path.is_dir() else f"the Whisper {source}, of which there is no folder here"
+        )
+        raise FewerError(f"cannot load {what}: {error}") from error
     blanks = language not in NO_BLANKS or task == "translate"
     tokenizer = WhisperTokenizer.from_pretrained(name, config.vocab_size, leading_space=blanks)
     return WhisperRecogniser(model, tokenizer, extractor, language, task)
