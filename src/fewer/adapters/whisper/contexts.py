@@ -8,7 +8,6 @@ Where all encoder states are alike, so are all attention weights, and a block ad
 the means of encoder states, and states of zero, are constants too (`hear_only`).
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -104,6 +103,6 @@ def cross_sequence(context: Context, memory: Any, embedded: Tensor) -> Cross:
     return _by_layer(says, embedded)
 
 
-def _by_layer(says: Tensor, embedded: Tensor) -> Callable[[int, Tensor], Tensor]:
+def _by_layer(says: Tensor, embedded: Tensor) -> Cross:
     layers = says.unflatten(-1, (-1, embedded.shape[-1])).unbind(-2)  # (…, D) of each layer
     return lambda layer, hidden: layers[layer]

@@ -9,24 +9,28 @@ from torch import Tensor
 from fewer.data.whisper_tokens import NO_TIMESTAMPS, WhisperTokenizer
 from fewer.errors import FewerError
 
+START, TRANSLATE = "<|startoftranscript|>", "<|translate|>"  # the labels between them are languages
+TASKS = ("transcribe", "translate")
+MULTILINGUAL = 51865  # labels of OpenAI's multilingual models at least; the English ones have one less
 NO_BLANKS = ("zh", "yue", "ja", "th", "lo", "my")  # languages written without blanks between words
 
 
 def prompt_labels(generation: Any, tokenizer: WhisperTokenizer, language: str | None, task: str) -> list[int]:
     """<|startoftranscript|>, language and task if the model has several, <|notimestamps|>."""
-    start, no_timestamps = generation.decoder_start_token_id, tokenizer.labels.index(NO_TIMESTAMPS)
-    if not getattr(generation, "is_multilingual", False):
+    labels = tokenizer.labels
+    start, translate, no_timestamps = (labels.index(label) for label in (START, TRANSLATE, NO_TIMESTAMPS))
+    if not getattr(generation, "is_multilingual", tokenizer.size >= MULTILINGUAL):
         if language not in (None, "en") or task != "transcribe":
             raise FewerError(f"this model only transcribes English: no language {language!r}, no task {task!r}")
         return [start, no_timestamps]
-    known = {label.strip("<|>"): id for label, id in generation.lang_to_id.items()}
+    known = {labels[id].strip("<|>"): id for id in range(start + 1, translate)}
     if language is None:
         raise FewerError(f"this model knows {len(known)} languages: say which one is spoken, such as language='en'")
     if language not in known:
         raise FewerError(f"language {language!r} is not one of this model: {', '.join(sorted(known))}")
-    if task not in generation.task_to_id:
-        raise FewerError(f"task {task!r} is not one of this model: {', '.join(generation.task_to_id)}")
-    return [start, known[language], generation.task_to_id[task], no_timestamps]
+    if task not in TASKS:
+        raise FewerError(f"task {task!r} is not one of this model: {', '.join(TASKS)}")
+    return [start, known[language], labels.index(f"<|{task}|>"), no_timestamps]
 
 
 def suppressed(generation: Any, tokenizer: WhisperTokenizer) -> tuple[Tensor, Tensor]:

@@ -119,10 +119,8 @@ def load_whisper(
         model = WhisperForConditionalGeneration.from_pretrained(name, dtype=torch.float32).to(device)
         extractor = WhisperFeatureExtractor.from_pretrained(name)
     except (OSError, ValueError) as error:
-        what = (
-            f"a Whisper from {source}" if path.is_dir() else f"the Whisper {source}, of which there is no folder here"
-        )
-        raise FewerError(f"cannot load {what}: {error}") from error
+        missing = "" if path.is_dir() else ", which is no folder here either"
+        raise FewerError(f"cannot load the Whisper {source}{missing}: {error}") from error
     blanks = language not in NO_BLANKS or task == "translate"
     tokenizer = WhisperTokenizer.from_pretrained(name, config.vocab_size, leading_space=blanks)
     return WhisperRecogniser(model, tokenizer, extractor, language, task)
