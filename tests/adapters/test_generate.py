@@ -51,11 +51,14 @@ def search(whisper: WhisperRecogniser, encoded: Encoded, renormalise: bool = Tru
     return [hypotheses[0] for hypotheses in lists]
 
 
-def generate(model: Any, whisper: WhisperRecogniser, samples: Tensor) -> tuple[list[int], float]:
-    """The labels, the end label among them, and the score of transformers' best hypothesis."""
+def generate(model: Any, whisper: WhisperRecogniser, samples: Tensor, **speech: str) -> tuple[list[int], float]:
+    """The labels, the end label among them, and the score of transformers' best hypothesis.
+
+    speech: language and task, of a multilingual model.
+    """
     mel = whisper.features.extractor(samples.numpy(), sampling_rate=16000, return_tensors="pt").input_features
     with torch.inference_mode():
-        outputs = model.generate(mel, num_beams=BEAM, return_dict_in_generate=True, output_scores=True)
+        outputs = model.generate(mel, num_beams=BEAM, return_dict_in_generate=True, output_scores=True, **speech)
     sequence = outputs["sequences"][0].tolist()
     assert sequence[: len(whisper.prompt)] == whisper.prompt
     return sequence[len(whisper.prompt) :], float(outputs["sequences_scores"][0])
@@ -75,6 +78,20 @@ def test_without_renormalisation_the_search_finds_what_generate_finds(tmp_path: 
             assert best.score == pytest.approx(score, abs=1e-4)
             ended += best.ended
     assert (ended > 0) == (sharpness < 0.5)
+
+
+def test_a_multilingual_model_finds_what_generate_finds_in_that_language(tmp_path: Path) -> None:
+    folder = make_whisper(tmp_path, multilingual=True, seed=2, sharpness=0.5)
+    model = WhisperForConditionalGeneration.from_pretrained(folder).eval()
+    (samples,), found = noises(1), set()
+    for language, task in (("de", "transcribe"), ("de", "translate"), ("en", "transcribe")):
+        whisper = load_whisper(folder, language, task)
+        labels, score = generate(model, whisper, samples, language=language, task=task)
+        best = search(whisper, whisper.listen([samples]), renormalise=False)[0]
+        assert best.tokens == tuple(label for label in labels if label != whisper.tokenizer.end)
+        assert best.score == pytest.approx(score, abs=1e-4)
+        found.add(best.score)
+    assert len(found) == 3
 
 
 def test_generates_score_is_the_mean_log_probability_of_its_labels(whisper: WhisperRecogniser, theirs: Any) -> None:
