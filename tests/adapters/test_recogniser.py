@@ -1,5 +1,6 @@
 """Loading a Whisper, what it hears, what it reads first, and what it never says."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import fewer
 from fewer.adapters.whisper.recogniser import WhisperRecogniser, is_whisper, load_whisper
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
+from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.recipes.decode import decode
 from fewer.recipes.system import System
@@ -162,6 +164,14 @@ def test_names_on_the_hub_are_told_from_paths(tiny: Path, tmp_path: Path, monkey
     assert not is_whisper("runs")
     assert not is_whisper("/openai")
     assert not is_whisper("a/b/c")
+
+
+def test_without_transformers_it_is_said_what_to_install(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(FewerError, match=r"pip install 'fewer\[hf\]'"):
+        fewer.load(tiny)
+    with pytest.raises(FewerError, match=r"pip install 'fewer\[hf\]'"):
+        load_tokenizer(tiny / "tokenizer.json")
 
 
 def test_a_set_is_decoded_into_nbest_lists(whisper: WhisperRecogniser, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from fewer.files import fingerprint, read_json
 
 WORD_MARK = "Ġ"  # how byte-level labels spell a blank
 END_LABEL, NO_TIMESTAMPS = "<|endoftext|>", "<|notimestamps|>"
+NEEDED = "Whisper's tokenizer needs transformers: pip install 'fewer[hf]'"
 TIMESTAMP = 0.02  # seconds from one timestamp label to the next
 
 
@@ -42,8 +43,10 @@ class WhisperTokenizer(Tokenizer):
     @classmethod
     def from_pretrained(cls, folder: str | Path, size: int, leading_space: bool = True) -> "WhisperTokenizer":
         """From a folder (or hub name) that transformers can read."""
-        from transformers import AutoTokenizer
-
+        try:
+            from transformers import AutoTokenizer
+        except ImportError as error:
+            raise FewerError(NEEDED) from error
         try:
             tokens = AutoTokenizer.from_pretrained(folder).backend_tokenizer
             return cls(tokens, size, leading_space)
@@ -87,7 +90,7 @@ class WhisperTokenizer(Tokenizer):
         try:
             import tokenizers
         except ImportError as error:
-            raise FewerError("Whisper's tokenizer needs transformers: pip install 'fewer[hf]'") from error
+            raise FewerError(NEEDED) from error
         try:
             tokens = tokenizers.Tokenizer.from_str(json.dumps(value["tokens"]))
         except Exception as error:  # the library raises no narrower kind
