@@ -7,13 +7,13 @@ import typer
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="Folder of a recogniser that `fewer train` made.")],
+    model: Annotated[Path, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
     out: Annotated[Path, typer.Argument(help="Folder to write the internal LM to.")],
     method: Annotated[
         str,
         typer.Option(
             help="zero, enc_avg, ctx_avg, seq_avg, mini_lstm, learned, state_ff, distilled, silence, noise, "
-            "decoder_like, dr or lodr."
+            "decoder_like, dr or lodr; of a Whisper also zero_encoder and seq_avg_all."
         ),
     ] = "mini_lstm",
     train: Annotated[Path | None, typer.Option(help="Manifest of the recogniser's training set.")] = None,
