@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fewer.data.spelling import capitals
 from fewer.errors import FewerError
-from fewer.evaluation.normalise import fold_space, librispeech, load_normaliser
+from fewer.evaluation.normalise import fold_space, load_normaliser
 
 needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None, reason="Hugging Face transformers is not installed"
@@ -28,14 +29,14 @@ needs_transformers = pytest.mark.skipif(
     ],
 )
 def test_librispeech_has_capitals_and_apostrophes_alone(text: str, expected: str) -> None:
-    assert librispeech(text) == expected
+    assert capitals(text) == expected
 
 
 @given(st.text())
 @settings(deadline=None, max_examples=100)
 def test_librispeech_is_done_after_once(text: str) -> None:
-    once = librispeech(text)
-    assert librispeech(once) == once
+    once = capitals(text)
+    assert capitals(once) == once
     assert set(once) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZ' ")
     assert once == " ".join(once.split())
 

@@ -29,7 +29,10 @@ def command(
         typer.Option(help="Held-out text: make one model of each TEXT and mix them with the weights that fit it best."),
     ] = None,
     heldout: Annotated[list[Path] | None, typer.Option(help="Print the perplexity of this text (repeatable).")] = None,
-    case: Annotated[Literal["none", "upper", "lower"], typer.Option(help="Change all text to this case.")] = "none",
+    case: Annotated[
+        Literal["none", "upper", "lower", "librispeech"],
+        typer.Option(help="Spelling of all text; librispeech: capitals, MISTER for Mr., no lines with digits."),
+    ] = "none",
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Take what the vocabulary lacks as the unknown label.")
     ] = False,

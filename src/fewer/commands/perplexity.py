@@ -12,7 +12,7 @@ def command(
     model: Annotated[
         Path | None, typer.Option(help="The recogniser: of an internal LM, or whose tokenizer an n-gram file uses.")
     ] = None,
-    case: Annotated[str, typer.Option(help="Change the text first: none, lower or upper.")] = "none",
+    case: Annotated[str, typer.Option(help="Spelling of the text: none, lower, upper or librispeech.")] = "none",
     json: Annotated[Path | None, typer.Option(help="Write the numbers to this file as well.")] = None,
 ) -> dict[str, dict[str, Any]]:
     """Print the perplexity per label and per word."""

@@ -27,7 +27,10 @@ def command(
         bool, typer.Option("--at-most", help="Fewer labels, if the text does not yield so many, are fine (bpe).")
     ] = False,
     min_count: Annotated[int, typer.Option(help="Words that occur less often are unknown (words).", min=1)] = 1,
-    case: Annotated[Literal["none", "upper", "lower"], typer.Option(help="Change the text to this case.")] = "none",
+    case: Annotated[
+        Literal["none", "upper", "lower", "librispeech"],
+        typer.Option(help="Spelling of all text; librispeech: capitals, MISTER for Mr., no lines with digits."),
+    ] = "none",
 ) -> None:
     """Make a tokenizer: one JSON file that models are trained with.
 

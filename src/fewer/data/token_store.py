@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from fewer.data.lines import read_lines
 from fewer.data.manifest import is_manifest, read_transcripts
+from fewer.data.spelling import Case, spell
 from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json, write_json
@@ -27,15 +28,11 @@ from fewer.progress import Bar
 FORMAT = "fewer-tokens/1"
 BLOCK = 20_000  # lines between two moments at which tokenising can be taken up again
 
-Case = Literal["none", "upper", "lower"]  # how text is changed before it is tokenised
-
 
 def read_text(path: str | Path, case: Case = "none") -> Iterator[str]:
     """The lines of a plain, gzip or xz text of any size, or the transcripts of a manifest (.jsonl, .jsonl.gz)."""
     lines = read_transcripts(path) if is_manifest(path) else read_lines(path)
-    if case == "none":
-        return lines
-    return (line.upper() for line in lines) if case == "upper" else (line.lower() for line in lines)
+    return map(spell(case), lines)
 
 
 class TokenStore:

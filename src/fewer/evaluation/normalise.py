@@ -7,12 +7,11 @@ english       the English normaliser of the Whisper paper (appendix C), by the H
 glm:PATH      NIST's mapping file for Hub5 and RT-03 (see glm.py)
 """
 
-import re
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fewer.data.spelling import capitals
 from fewer.errors import FewerError
 from fewer.evaluation.glm import Glm
 from fewer.files import read_json
@@ -37,7 +36,7 @@ def load_normaliser(name: str) -> Normaliser:
     if kind == "none" and not colon:
         return Normaliser(name, fold_space, fold_space)
     if kind == "librispeech" and not colon:
-        return Normaliser(name, librispeech, librispeech)
+        return Normaliser(name, capitals, capitals)
     if kind == "english" and (path or not colon):
         function = english(Path(path) if path else None)
         return Normaliser(name, function, function, by_word=False)
@@ -50,15 +49,6 @@ def load_normaliser(name: str) -> Normaliser:
 def fold_space(text: str) -> str:
     """Words separated by single blanks."""
     return " ".join(text.split())
-
-
-def librispeech(text: str) -> str:
-    """Upper case; accents go, every other sign but the apostrophe becomes a blank."""
-    text = re.sub("[’‘ʼ`´]", "'", text)
-    text = unicodedata.normalize("NFKD", text.upper())
-    text = "".join(sign for sign in text if not unicodedata.combining(sign)).replace("ʼ", "'").upper()
-    words = re.sub(r"[^A-Z']", " ", text).split()
-    return " ".join(word for word in words if word.strip("'"))
 
 
 def english(spellings: Path | None = None) -> Function:

@@ -2,12 +2,13 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
+from fewer.data.spelling import check_case
 from fewer.data.text import SentenceBatches, SentenceConfig
-from fewer.data.token_store import Case, TokenStore, store_tokens
+from fewer.data.token_store import TokenStore, store_tokens
 from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import read_json
@@ -42,10 +43,8 @@ def _recogniser(model: str | Path, language: str | None) -> LoadedModel | Adapte
 
 def of_text(lm: LanguageModel, tokenizer: Tokenizer, text: Path, case: str = "none") -> dict[str, Any]:
     """Of a text file, or of the transcripts of a manifest."""
-    if case not in ("none", "lower", "upper"):
-        raise FewerError(f"case: {case!r}; it is none, lower or upper")
     with tempfile.TemporaryDirectory() as folder:
-        store = store_tokens([text], tokenizer, folder, cast(Case, case), allow_unknown=True)
+        store = store_tokens([text], tokenizer, folder, check_case(case), allow_unknown=True)
         size = max(min(LABELS, SCORES // tokenizer.size), _longest(store))
         batches = SentenceBatches(store, SentenceConfig(max_size=size, order="sorted"))
         return perplexity(lm, shown(batches, "perplexity"), tokenizer).to_json()

@@ -16,8 +16,8 @@ from fewer.config import Config, override_value, parse_config, read_yaml
 from fewer.data.augment import SpecAugmentConfig
 from fewer.data.batches import UtteranceConfig
 from fewer.data.features import FeaturesConfig, MfccConfig
+from fewer.data.spelling import Case
 from fewer.data.text import SentenceConfig
-from fewer.data.token_store import Case
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.models.aed import AedConfig

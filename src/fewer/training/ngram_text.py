@@ -11,7 +11,8 @@ from pydantic import Field
 from torch import Tensor
 
 from fewer.config import Config
-from fewer.data.token_store import Case, store_tokens
+from fewer.data.spelling import Case
+from fewer.data.token_store import store_tokens
 from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 from fewer.models.ngram import NGram
