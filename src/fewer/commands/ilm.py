@@ -13,7 +13,8 @@ def command(
         str,
         typer.Option(
             help="zero, enc_avg, ctx_avg, seq_avg, mini_lstm, learned, state_ff, distilled, silence, noise, "
-            "decoder_like, dr or lodr; of a Whisper also zero_encoder and seq_avg_all."
+            "decoder_like, dr or lodr; of a Whisper also zero_encoder and seq_avg_all; or one of your own "
+            "(docs/estimator.md)."
         ),
     ] = "mini_lstm",
     train: Annotated[Path | None, typer.Option(help="Manifest of the recogniser's training set.")] = None,

@@ -19,7 +19,8 @@ from fewer.files import atomic_write, fingerprint
 from fewer.ilm.averages import context_mean, encoder_mean
 from fewer.ilm.contexts import FixedAudioContext
 from fewer.ilm.folder import LM, NGRAM, AdaptedRecogniser, load_ilm, save_context, save_facts
-from fewer.ilm.methods import AUDIO, AVERAGES, FROM_TEXT, TRAINED, UNMEASURED, IlmConfig, new_context
+from fewer.ilm.methods import AUDIO, AVERAGES, FROM_TEXT, UNMEASURED, IlmConfig, is_trained, new_context
+from fewer.ilm.own import OwnEstimator, own_estimator, own_source
 from fewer.ilm.perplexity import Encodes, perplexity, shown
 from fewer.ilm.training import distil, schedule, train_on_text
 from fewer.ilm.transcripts import BEAM, own_transcripts
@@ -48,10 +49,12 @@ def estimate_ilm(
     trained contexts; separate LMs are trained on its transcripts). dev: for the perplexity, and for when to stop.
     """
     out, began = Path(out), time.monotonic()
-    needs_train = config.method in (*AVERAGES, *FROM_TEXT, "distilled")
+    own = own_estimator(config.method)
+    learns = config.method in (*FROM_TEXT, "distilled") or (own is not None and own.trained)
+    needs_train = learns or config.method in AVERAGES or (own is not None and own.measure is not None)
     if needs_train and train is None:
         raise FewerError(f"{config.method} is estimated on the training set: give its manifest with --train")
-    if needs_train and dev is None and config.method not in (*AVERAGES, "lodr"):
+    if learns and dev is None and config.method != "lodr":
         raise FewerError(f"{config.method} is trained until it no longer improves: give a manifest with --dev")
     with joined("cpu") as world:
         chosen = _subset(Path(train), config.utterances, out, world) if train is not None else None
@@ -107,7 +110,7 @@ def _estimator(config: IlmConfig, model: str | Path, out: Path, world: World) ->
 def _as_trained(config: IlmConfig, model: Path) -> IlmConfig:
     """What is not given about the training of a context, as the recogniser itself was trained (SPEC §4)."""
     path = model / CONFIG
-    values = read_yaml(path) if config.method in TRAINED and path.exists() else {}
+    values = read_yaml(path) if is_trained(config.method) and path.exists() else {}
     settings: dict[str, Any] = {}
     if (values.get("optimizer") or {}).get("kind", "adam") == "adam" and values.get("schedule"):
         settings["learning_rate"] = values["schedule"]["peak"]  # a rate of SGD would say nothing about Adam's
@@ -217,7 +220,9 @@ class AedEstimator(Estimator):
         return ilm_perplexity(self.recogniser, self.out, self.transcribed(dev))
 
     def context(self, train: Path | None, dev: Path | None) -> Context:
-        config = self.config
+        config, own = self.config, own_estimator(self.config.method)
+        if own is not None and not own.trained:
+            return self.measured(own, train)
         if config.method in AVERAGES:
             assert train is not None
             labels = config.method == "ctx_avg"
@@ -231,13 +236,22 @@ class AedEstimator(Estimator):
             return new_context(config, self.aed)
         assert train is not None
         assert dev is not None
-        marks = fingerprint(config.model_dump_json(), self.recogniser.fingerprint, train, dev)
+        source = own_source(config.method)
+        marks = fingerprint(config.model_dump_json(), self.recogniser.fingerprint, *source, train, dev)
         if config.method == "distilled":
             frames = UtteranceConfig(max_size=10 * config.batch)
             pair = [speech_batches(self.recogniser, Manifest(path), frames) for path in (train, dev)]
             return distil(config, self.aed, pair[0], pair[1], self.out, self.world, marks)
         texts = [self.sentences(path) for path in (train, dev)]
         return train_on_text(config, self.aed, texts[0], texts[1], self.out, self.world, marks)
+
+    def measured(self, own: OwnEstimator, train: Path | None) -> Context:
+        """The context of the user's own method. One process measures; it is the one that writes, too."""
+        context = new_context(self.config, self.aed)
+        if own.measure is not None and self.world.first:
+            assert train is not None
+            own.measure(context, self.aed, shown(self.batches(Manifest(train), True), own.name))
+        return context
 
     def lm_model(self) -> dict[str, Any]:
         """The decoder's topology, or (density ratio) an LSTM of the decoder's size."""

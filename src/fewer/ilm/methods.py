@@ -3,11 +3,12 @@
 from typing import Literal, get_args
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fewer.config import Config
 from fewer.errors import FewerError
 from fewer.ilm.contexts import FixedAudioContext, MiniLstmContext, SequenceMeanContext, StateContext
+from fewer.ilm.own import VARIABLE, Sizes, own_estimator, own_methods
 from fewer.models.aed import AED
 from fewer.models.context import ConstantContext, Context, ZeroContext
 
@@ -40,7 +41,7 @@ FROM_TEXT = ("mini_lstm", "learned", "state_ff", *SEPARATE)  # need transcripts 
 class IlmConfig(Config):
     """How an internal LM is estimated."""
 
-    method: Method
+    method: Method | str  # or the name of an estimator of one's own
     special_first: bool = True  # averages and means: ĉ_0 = 0, as in the recogniser
     units: int = Field(default=50, ge=1)  # of the Mini-LSTM or the state's net
     utterances: int | None = Field(default=None, ge=1)  # use only so many of the training set, evenly spread over it
@@ -59,6 +60,12 @@ class IlmConfig(Config):
     language: str | None = None  # what is spoken, for a multilingual Whisper
     seed: int = Field(default=1, ge=0)
 
+    @field_validator("method")
+    @classmethod
+    def _known(cls, method: str) -> str:
+        check_method(method)
+        return method
+
     @model_validator(mode="after")
     def _shape_is_used(self) -> "IlmConfig":
         if self.lm_shape and self.method != "dr":
@@ -72,9 +79,27 @@ class IlmConfig(Config):
         return {name: value for name, value in given.items() if value is not None}
 
 
+def check_method(method: str, *others: str) -> None:
+    """Complain about a method that is neither built in, nor the user's own, nor one of `others`."""
+    for name in own_methods():
+        if name in (*others, *METHODS):
+            raise FewerError(f"{VARIABLE}: '{name}' is built in; give your estimator another name")
+    if method not in (*others, *METHODS) and own_estimator(method) is None:
+        known = ", ".join((*others, *METHODS, *own_methods()))
+        raise ValueError(f"there is no method {method}: they are {known}; a module of your own is named in {VARIABLE}")
+
+
+def is_trained(method: str) -> bool:
+    """Whether a context learns from transcripts or audio."""
+    own = own_estimator(method)
+    return method in TRAINED or (own is not None and own.trained)
+
+
 def new_context(config: IlmConfig, aed: AED) -> Context:
     """The method's context with new weights; vectors and recordings that are yet to be measured are zero."""
     size, decoder = aed.decoder.context_size, aed.config.decoder
+    if (own := own_estimator(config.method)) is not None:
+        return own.context(config, Sizes(size, decoder.embedding, decoder.size))
     if config.method in ("zero", "zero_encoder"):
         return ZeroContext(size)
     if config.method in (*AVERAGES, "learned"):

@@ -41,7 +41,27 @@ class Context(nn.Module):
 
         matrix: (D_enc, P)
         """
-        raise NotImplementedError
+        return ProjectedContext(self, matrix)
+
+
+class ProjectedContext(Context):
+    """c_i · matrix for a context that cannot fold the matrix into itself."""
+
+    def __init__(self, context: Context, matrix: Tensor):
+        super().__init__()
+        self.context, self.matrix = context, matrix
+        self.size, self.needs_encoder = matrix.shape[1], context.needs_encoder
+
+    def prepare(self, encoded: Encoded) -> Any:
+        return self.context.prepare(encoded)
+
+    def start(self, memory: Any, like: Tensor) -> tuple[Tensor, Any]:
+        first, state = self.context.start(memory, like)
+        return first @ self.matrix, state
+
+    def step(self, memory: Any, state: Any, decoder_state: Tensor, embedded: Tensor) -> tuple[Tensor, Any]:
+        says, state = self.context.step(memory, state, decoder_state, embedded)
+        return says @ self.matrix, state
 
 
 class ConstantContext(Context):

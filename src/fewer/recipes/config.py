@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from fewer.config import Config
-from fewer.ilm.methods import METHODS
+from fewer.ilm.methods import check_method
 from fewer.training.ngram_text import NGramConfig
 from fewer.tuning.tune import TuneOptions
 
@@ -87,8 +87,7 @@ class Row(Config):
     @field_validator("method")
     @classmethod
     def _known(cls, method: str) -> str:
-        if method not in (*METHODS, "none", "sf", "train_w_lm"):
-            raise ValueError(f"there is no method {method}; they are none, sf, train_w_lm, {', '.join(METHODS)}")
+        check_method(method, "none", "sf", "train_w_lm")
         return method
 
     @model_validator(mode="after")
@@ -103,7 +102,7 @@ class Row(Config):
 
     @property
     def label(self) -> str:
-        return self.title or NAMES[self.method]
+        return self.title or NAMES.get(self.method, self.method)
 
     @property
     def estimates(self) -> bool:

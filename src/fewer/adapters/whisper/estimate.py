@@ -20,6 +20,7 @@ from fewer.ilm.averages import Mean
 from fewer.ilm.estimate import Estimator, ilm_perplexity
 from fewer.ilm.folder import load_ilm
 from fewer.ilm.methods import AUDIO, UNMEASURED, IlmConfig
+from fewer.ilm.own import own_estimator, own_source
 from fewer.ilm.perplexity import perplexity, shown
 from fewer.ilm.training import train_context
 from fewer.models.context import ConstantContext, Context
@@ -49,7 +50,10 @@ class WhisperEstimator(Estimator):
 
     def context(self, train: Path | None, dev: Path | None) -> Context:
         config, recogniser = self.config, self.recogniser
-        if config.method in UNMEASURED:
+        own = own_estimator(config.method)
+        if own is not None and own.measure is not None:
+            raise FewerError(f"{own.name} is measured, which is for recognisers of `fewer train`; Whisper's is trained")
+        if config.method in UNMEASURED or (own is not None and not own.trained):
             return recogniser.new_context(config)
         if config.method in AUDIO:
             return FixedAudioContext(self.decoder, self.fixed_recording())
@@ -59,7 +63,8 @@ class WhisperEstimator(Estimator):
         if config.method == "ctx_avg":
             return ConstantContext(self.cross_mean(train), special_first=False)
         assert dev is not None
-        marks = fingerprint(config.model_dump_json(), recogniser.fingerprint, train, dev)
+        source = own_source(config.method)
+        marks = fingerprint(config.model_dump_json(), recogniser.fingerprint, *source, train, dev)
         if config.method == "distilled":
             task: Any = TeachingTask(config, recogniser, self.taught(train), self.taught(dev))
         else:

@@ -7,6 +7,7 @@ from fewer.adapters.whisper.decoder import WhisperDecoder
 from fewer.errors import FewerError
 from fewer.ilm.contexts import MiniLstmContext
 from fewer.ilm.methods import AUDIO, AVERAGES, IlmConfig
+from fewer.ilm.own import Sizes, own_estimator
 from fewer.models.context import ConstantContext, Context
 
 
@@ -17,6 +18,8 @@ def new_context(config: IlmConfig, decoder: WhisperDecoder) -> Context:
     (Without any context the decoder is lost: that would be a bad place to begin.)
     """
     size = len(decoder.layers) * decoder.size
+    if (own := own_estimator(config.method)) is not None:
+        return own.context(config, Sizes(size, decoder.size, decoder.size))
     zero_encoder = hear_only(decoder, decoder.position.new_zeros(decoder.size))
     if config.method in ("zero", *AVERAGES):
         return ConstantContext(torch.zeros_like(zero_encoder), special_first=False)
