@@ -199,6 +199,7 @@ class LmScorer(TreeState):
         self.lm = lm
         self.terms: Sequence[str] = (term,)
         self.vocab_size: int = lm.vocab_size
+        self.normalised: bool = getattr(lm, "normalised", True)
 
     def start(self, encoded: Sized) -> tuple[None, Any]:
         return None, self.lm.start(len(encoded))

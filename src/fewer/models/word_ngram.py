@@ -46,6 +46,7 @@ class WordState(NamedTuple):
 class WordNGram(nn.Module):
     """A `LanguageModel` over labels that is an n-gram model of words."""
 
+    normalised = False
     words: Tensor  # (nodes,) word that is complete here; where none is, <unk>
     known: Tensor  # (nodes,) bool; a word is complete here
     ahead: Tensor  # (nodes,) L

@@ -11,6 +11,7 @@ from torch import Tensor
 from fewer.data.batches import Batch, UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.reading import Batches
+from fewer.data.terms import spellings
 from fewer.data.tokenizers import Tokenizer, load_tokenizer
 from fewer.errors import FewerError
 from fewer.ilm.estimate import speech_batches
@@ -22,10 +23,12 @@ from fewer.models.context import Context
 from fewer.models.ctc_prefix import CtcPrefixScorer
 from fewer.models.encoded import Encoded
 from fewer.models.lm import LanguageModel, LmScorer
+from fewer.models.phrases import Phrases
 from fewer.search.fusion import Fusion
 from fewer.search.scorer import Scorer
 from fewer.training.model_folder import CONFIG, TOKENIZER, LoadedModel, load_model
 from fewer.training.ngram_files import is_ngram_file, load_ngram
+from fewer.training.word_ngram import WordStyle, label_pieces
 
 
 class Recogniser(Protocol):
@@ -93,7 +96,7 @@ class AedRecogniser:
 
 @dataclass(frozen=True)
 class System:
-    """What is searched with. Terms: "aed", "lm", "ilm", and "ctc" if it is asked for."""
+    """What is searched with. Terms: "aed", "lm", "ilm", "words" for given names and terms, "ctc" if it is asked for."""
 
     recogniser: Recogniser
     lm: LanguageModel | None = None
@@ -101,6 +104,7 @@ class System:
     ctc: bool = False  # score with the recogniser's CTC branch as well
     end_scored_by: Sequence[str] | None = None  # terms that score the end label; None: the recogniser's own default
     names: dict[str, str] = field(default_factory=dict)  # what was loaded, for the N-best file's header
+    words: Phrases | None = None  # names and terms that are rewarded
 
     def scorers(self) -> list[Scorer]:
         contexts = {"ilm": self.ilm.context} if self.ilm is not None and self.ilm.context is not None else {}
@@ -109,6 +113,8 @@ class System:
             scorers.append(LmScorer(self.ilm.separate, "ilm"))
         if self.lm is not None:
             scorers.append(LmScorer(self.lm))
+        if self.words is not None:
+            scorers.append(LmScorer(self.words, "words"))
         if self.ctc:
             if not isinstance(self.recogniser, AedRecogniser):
                 raise FewerError("only a recogniser of `fewer train` has a CTC branch")
@@ -124,6 +130,7 @@ class System:
         recogniser, scorers = self.recogniser, scorers or self.scorers()
         by = self.end_scored_by if self.end_scored_by is not None else recogniser.end_scored_by
         terms = [term for scorer in scorers for term in scorer.terms]
+        by = None if by is None else [*by, "words"]  # which must take back what an unfinished phrase got
         return Fusion(
             scorers,
             {"aed": 1.0, **scales},
@@ -150,10 +157,12 @@ def load_system(
     ilm: str | Path | None = None,
     ctc: bool = False,
     end_scored_by: Sequence[str] | None = None,
+    words: str | Path | None = None,
 ) -> System:
-    """Load recogniser, LM and ILM, and make sure that they speak the same labels."""
+    """Load recogniser, LM, ILM and a list of names and terms, and make sure that they speak the same labels."""
     recogniser = load_recogniser(model) if isinstance(model, str | Path) else model
     given: dict[str, Any] = {"model": model if isinstance(model, str | Path) else None, "lm": lm, "ilm": ilm}
+    given["words"] = words
     return System(
         recogniser,
         None if lm is None else load_lm(lm, recogniser.tokenizer),
@@ -161,6 +170,7 @@ def load_system(
         ctc,
         end_scored_by,
         {name: str(value) for name, value in given.items() if value is not None},
+        None if words is None else load_phrases(words, recogniser.tokenizer),
     )
 
 
@@ -185,6 +195,22 @@ def load_lm(source: str | Path, tokenizer: Tokenizer) -> LanguageModel:
             f"{loaded.tokenizer.size} labels against {tokenizer.size}; train it with the recogniser's tokenizer.json"
         )
     return loaded.lm
+
+
+def load_phrases(path: str | Path, tokenizer: Tokenizer) -> Phrases:
+    """A list of names and terms as what rewards them in `tokenizer`'s labels."""
+    blanks = getattr(tokenizer, "leading_space", True)  # else words are not told apart, and any place will do
+    pieces = label_pieces(tokenizer, WordStyle())
+    starts = torch.tensor([piece.starts or not blanks for piece in pieces])
+    ends = torch.tensor([piece.ends or not blanks for piece in pieces])
+    splits = torch.tensor([_is_mark(piece.text) for piece in pieces])
+    return Phrases(spellings(path, tokenizer), starts, ends, splits, tokenizer.end)
+
+
+def _is_mark(text: bytes) -> bool:
+    """Whether a text begins with something else than a letter, a digit or a part of one."""
+    first = text.decode(errors="replace")[:1]
+    return first not in ("", "\ufffd") and not first.isalnum()
 
 
 def hugging_face(source: str | Path) -> str | None:

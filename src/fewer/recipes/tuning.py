@@ -37,7 +37,7 @@ def identity(system: System, search: SearchOptions, manifest: Path) -> str:
     """Names all that a decode depends on but the scales: models by their weights, the search, the set."""
     parts: list[str | Path] = [system.recogniser.fingerprint, repr(search), repr(system.ctc)]
     parts += [repr(system.end_scored_by), manifest]
-    for name in ("lm", "ilm"):
+    for name in ("lm", "ilm", "words"):
         path = Path(system.names[name]) if name in system.names else None
         weights = [] if path is None else sorted([*path.glob("*.safetensors"), *path.glob("lm/*.safetensors")])
         parts += ["none"] if path is None else weights or [path if path.is_file() else str(path)]

@@ -39,7 +39,7 @@ class Fusion:
         scales: Mapping[str, float],
         end: int = 0,
         end_scored_by: Collection[str] | None = None,  # terms that score the end label; None: all
-        suppress: Tensor | None = None,  # (V,) True: never output; every term is renormalised over the rest
+        suppress: Tensor | None = None,  # (V,) True: never output; terms that are normalised become so over the rest
         suppress_first: Tensor | None = None,  # (V,) the same for the first label; None: as `suppress`
     ):
         self.scorers, self.end = list(scorers), end
@@ -50,6 +50,7 @@ class Fusion:
         self.weights = torch.tensor([self.scales[term] for term in self.terms])
         silent = [term for term in self.terms if end_scored_by is not None and term not in end_scored_by]
         self.silent_at_end = torch.tensor([term in silent for term in self.terms]) if silent else None
+        self.normalised = [getattr(scorer, "normalised", True) for scorer in scorers for _ in scorer.terms]
         self.suppress = suppress
         self.suppress_first = suppress if suppress_first is None else suppress_first
 
@@ -85,13 +86,18 @@ class Fusion:
         log_probs = torch.cat(parts)
         suppress = self.suppress_first if first else self.suppress
         if suppress is not None:
-            log_probs -= log_probs.masked_fill(suppress, float("-inf")).logsumexp(dim=-1, keepdim=True)
+            total = log_probs.masked_fill(suppress, float("-inf")).logsumexp(dim=-1, keepdim=True)
+            log_probs -= total if all(self.normalised) else self._of_normalised(total)
         if self.silent_at_end is not None:
             log_probs[self.silent_at_end, :, self.end] = 0.0
         combined = torch.tensordot(self.weights.to(log_probs), log_probs, dims=1)
         if suppress is not None:
             combined.masked_fill_(suppress, float("-inf"))
         return combined, log_probs, new
+
+    def _of_normalised(self, total: Tensor) -> Tensor:
+        """Zero for the terms that are no probabilities, such as rewards. (terms, rows, 1)"""
+        return torch.where(torch.tensor(self.normalised, device=total.device)[:, None, None], total, 0.0)
 
     def reorder(self, states: list[State], rows: Tensor) -> list[State]:
         return [scorer.reorder(state, rows) for scorer, state in zip(self.scorers, states, strict=True)]

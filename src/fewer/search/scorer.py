@@ -22,7 +22,11 @@ Memory = Any  # what a scorer keeps of the utterances; read-only, never copied p
 
 
 class Scorer(Protocol):
-    """Scores every possible next label of every row. Holds no state of its own between calls."""
+    """Scores every possible next label of every row. Holds no state of its own between calls.
+
+    One whose numbers are no log-probabilities over all labels (rewards, scores of whole words) says so by an attribute
+    `normalised = False`; they are then left as they are where some labels never come.
+    """
 
     terms: Sequence[str]  # names of what it scores; an AED and its ILM can be one scorer with two terms
     vocab_size: int

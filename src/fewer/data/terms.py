@@ -1,0 +1,76 @@
+"""Lists of names and terms: a file of lines `term`, or `term<TAB>weight`, and how a tokenizer may spell each."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fewer.data.lines import read_lines
+from fewer.data.tokenizers import Tokenizer, fold_space
+from fewer.errors import FewerError
+
+
+class Term(NamedTuple):
+    text: str
+    weight: float  # natural logarithm that each of its labels is rewarded with
+    line: int
+
+
+def read_terms(path: str | Path) -> list[Term]:
+    """The terms of a file; empty lines and those that begin with # say nothing."""
+    terms = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        text, tab, given = line.partition("\t")
+        weight = _weight(given, f"{path}, line {number}") if tab and given.strip() else 1.0
+        if not fold_space(text):
+            raise FewerError(f"{path}, line {number}: a weight without a term; write the term, a tab, the weight")
+        terms.append(Term(fold_space(text), weight, number))
+    if not terms:
+        raise FewerError(f"{path} holds no terms; write one on each line")
+    return terms
+
+
+def _weight(text: str, where: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise FewerError(f"{where}: the weight {text.strip()!r} is not a positive number")
+    return weight
+
+
+def spellings(path: str | Path, tokenizer: Tokenizer) -> dict[tuple[int, ...], float]:
+    """The labels of every term in every case that a text may write it in, with its weight."""
+    found: dict[tuple[int, ...], float] = {}
+    for text, weight, line in read_terms(path):
+        spelled = {labels for variant in variants(text) for labels in _labels(variant, tokenizer)}
+        if not spelled:
+            raise FewerError(f"{path}, line {line}: the recogniser's vocabulary cannot spell {text!r}; leave it out")
+        for labels in spelled:
+            found[labels] = max(weight, found.get(labels, 0.0))
+    return found
+
+
+def variants(term: str) -> set[str]:
+    """A term in the cases in which it may be written: as it is, at the start of a sentence, and, if it is all upper or
+    all lower case and so says nothing about its case, in lower case and as a name."""
+    chosen = {term, term[:1].upper() + term[1:]}
+    if term in (term.lower(), term.upper()):
+        words = term.lower().split(" ")
+        chosen |= {term.lower(), term.upper(), " ".join(word[:1].upper() + word[1:] for word in words)}
+        chosen.add(term.lower()[:1].upper() + term.lower()[1:])
+    return chosen
+
+
+def _labels(text: str, tokenizer: Tokenizer) -> Iterator[tuple[int, ...]]:
+    """At the start of a text, and behind another word (where a blank may be a label)."""
+    try:
+        first, both = tokenizer.encode(text), tokenizer.encode(f"{text} {text}")
+    except FewerError:
+        return
+    if first and tokenizer.unknown not in both:
+        yield tuple(first)
+        yield tuple(both[len(first) :])

@@ -1,0 +1,132 @@
+"""Bundles of `fewer adapt`: whole folders, for one recogniser."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fewer.adapters.bundle import Base, Bundle, BundleFacts, Length, load_bundle, read_bundle, write_bundle
+from fewer.adapters.whisper.recogniser import WhisperRecogniser
+from fewer.errors import FewerError
+from fewer.ilm.estimate import estimate_ilm
+from fewer.ilm.methods import IlmConfig
+from fewer.search.beam import beam_search
+from fewer.training.ngram import estimate
+from fewer.training.ngram_files import save_ngram
+from tests.adapters.tiny import make_whisper, noises
+
+
+@pytest.fixture(scope="module")
+def made(tiny: Path, whisper: WhisperRecogniser, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle with an n-gram, an internal LM and a list of words."""
+    folder = tmp_path_factory.mktemp("parts")
+    tokenizer = whisper.tokenizer
+    stream = torch.tensor([*tokenizer.encode("the cat"), tokenizer.end, *tokenizer.encode("a cat"), tokenizer.end])
+    save_ngram(folder / "lm.safetensors", estimate(stream, 2, tokenizer.size, tokenizer.end), tokenizer.labels)
+    estimate_ilm(tiny, IlmConfig(method="zero"), folder / "ilm")
+    (folder / "ilm" / "scratch.tmp").write_text("not a part of a model")
+    (folder / "words.txt").write_text("cat\t2\n")
+    parts = {"lm": "lm.safetensors", "ilm": "ilm", "words": "words.txt"}
+    facts = BundleFacts(
+        base=Base(source=str(tiny), fingerprint=whisper.fingerprint, tokenizer=tokenizer.fingerprint),
+        method="zero",
+        scales={"lm": 0.15, "ilm": -0.15, "words": 1.0},
+        length=Length(exponent=0.0, reward=0.1),
+        end_scored_by=("aed",),
+        beam=3,
+        **parts,
+    )
+    write_bundle(folder / "bundle", facts, {name: folder / name for name in parts.values()})
+    return folder / "bundle"
+
+
+def changed(made: Path, folder: Path, **values: Any) -> Path:
+    """A copy whose bundle.json says something else."""
+    shutil.copytree(made, folder)
+    facts = json.loads((folder / "bundle.json").read_text())
+    (folder / "bundle.json").write_text(json.dumps(facts | values))
+    return folder
+
+
+def texts(bundle: Bundle) -> list[str]:
+    encoded = bundle.recogniser.listen(noises(3))  # type: ignore[attr-defined]
+    limits = bundle.recogniser.max_lengths(encoded)
+    lists = beam_search(bundle.fusion(), encoded, limits, bundle.options, bundle.recogniser.tokenizer.decode)
+    return [hypotheses[0].text for hypotheses in lists]
+
+
+def test_what_was_written_is_loaded(made: Path, whisper: WhisperRecogniser) -> None:
+    bundle = load_bundle(made)
+    assert bundle.scales == {"lm": 0.15, "ilm": -0.15, "words": 1.0}
+    assert (bundle.length.exponent, bundle.length.reward, bundle.options.beam) == (0.0, 0.1, 3)
+    assert set(bundle.fusion().terms) == {"aed", "ilm", "lm", "words"}
+    assert texts(bundle) == texts(load_bundle(made, whisper))  # a loaded base model will do
+    assert sorted(path.name for path in made.rglob("*.*")) == [
+        "bundle.json",
+        "context.safetensors",
+        "ilm.json",
+        "lm.safetensors",
+        "words.txt",
+    ]
+
+
+def test_models_whose_scale_is_zero_take_no_part(made: Path, tmp_path: Path, whisper: WhisperRecogniser) -> None:
+    folder = changed(made, tmp_path / "b", scales={"lm": 0.0, "ilm": 0.0, "words": 0.0}, method="none")
+    (folder / "lm.safetensors").unlink()
+    bundle = load_bundle(folder, whisper)
+    assert bundle.fusion().terms == ("aed",)
+    assert bundle.scales == {}
+
+
+def test_only_the_same_base_model_will_do(made: Path, tmp_path: Path) -> None:
+    other = make_whisper(tmp_path / "other", seed=1)
+    with pytest.raises(FewerError, match=r"was made for .*whose weights .* are not those of the model given"):
+        load_bundle(made, other)
+    facts = json.loads((made / "bundle.json").read_text())
+    folder = changed(made, tmp_path / "b", base=facts["base"] | {"tokenizer": "0" * 64})
+    with pytest.raises(FewerError, match="whose tokenizer is another one"):
+        load_bundle(folder)
+
+
+def test_a_base_model_that_has_moved_can_be_given(made: Path, tiny: Path, tmp_path: Path) -> None:
+    facts = json.loads((made / "bundle.json").read_text())
+    folder = changed(made, tmp_path / "b", base=facts["base"] | {"source": str(tmp_path / "gone")})
+    with pytest.raises(FewerError, match=r"gone, which is not there any more; say where it is now \(--base\)"):
+        load_bundle(folder)
+    assert load_bundle(folder, tiny).scales
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"format": "fewer-bundle/2"}, "install a newer one"),
+        ({"format": "something"}, "is not a fewer-bundle file"),
+        ({"lm": "../lm.safetensors"}, "a file of the bundle has a plain name"),
+        ({"lm": None}, "'lm' has the scale 0.15, but the bundle names no such model"),
+        ({"scales": {"lm": "much"}}, "scales"),
+        ({"lm": "other.arpa"}, "other.arpa is missing; copy the whole folder"),
+        ({"surprise": 1}, "unknown key 'surprise'"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(
+    made: Path, tmp_path: Path, whisper: WhisperRecogniser, values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(FewerError, match=message):
+        load_bundle(changed(made, tmp_path / "b", **values), whisper)
+
+
+def test_other_folders_are_no_bundles(tiny: Path) -> None:
+    with pytest.raises(FewerError, match=r"is not a bundle of `fewer adapt`: it has no bundle\.json"):
+        read_bundle(tiny)
+
+
+def test_a_bundle_is_whole_or_absent_and_never_overwritten(made: Path, tmp_path: Path) -> None:
+    facts = read_bundle(made)
+    with pytest.raises(FewerError, match="cannot write"):
+        write_bundle(tmp_path / "b", facts, {"lm.safetensors": tmp_path / "missing"})
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FewerError, match="is there already"):
+        write_bundle(made, facts, {})
