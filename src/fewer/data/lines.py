@@ -48,9 +48,18 @@ def read_lines(path: str | Path) -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise FewerError(
                 f"{path}, line {number}: not UTF-8 text (byte {error.start + 1} of the line is "
-                f"0x{line[error.start]:02x}); convert the file, for example with iconv"
+                f"0x{line[error.start]:02x}); {_conversion(line)}"
             ) from error
+        if "\0" in text:
+            raise FewerError(f"{path}, line {number}: a zero byte, which no text holds; {_conversion(line)}")
         yield text.rstrip("\r\n")
+
+
+def _conversion(line: bytes) -> str:
+    """What to do about a line in another encoding."""
+    wide = line.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in line
+    encoding = "UTF-16" if wide else "WINDOWS-1252"
+    return f"convert the file, for example with: iconv -f {encoding} -t UTF-8 FILE > NEW"
 
 
 class _Closing(io.BufferedReader):
