@@ -95,7 +95,8 @@ def _no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_training_recipe_is_left_out() -> None:
     layers = {path.stem: read_layers(path) for path in FOLDER.glob("*.yaml")}
-    assert {name for name, values in layers.items() if "model" in values} == set(PARAMETERS)
+    paper = {name for name, values in layers.items() if "model" in values and not name.startswith("mini-")}
+    assert paper == set(PARAMETERS)
 
 
 def test_a_part_of_recipes_cannot_be_trained_by_itself() -> None:

@@ -55,7 +55,8 @@ def command(
         elif base is not None:
             raise FewerError(f"{model} is not a bundle of `fewer adapt`, so it has no base model to be given")
         else:
-            system, usual = load_system(model, lm, ilm, ctc_scale != 0, end_by, words), SearchOptions()
+            system = load_system(model, lm, ilm, ctc_scale != 0, end_by, words, cached=True)
+            usual = SearchOptions()
             scales = {"lm": 0.3} if lm else {}
             scales |= {"ilm": -0.2} if ilm else {}
             scales |= {"words": 1.0} if words else {}

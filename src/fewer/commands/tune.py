@@ -72,7 +72,7 @@ def command(
         if world.size > 1:
             raise FewerError("fewer tune runs in one process; start it without torchrun")
     search = SearchOptions(beam, max_length=max_length)
-    recogniser = load_recogniser(model)
+    recogniser = load_recogniser(model, cached=True)
     batches = list(encode_set(System(recogniser), Manifest(manifest)))
     methods = []
     for folder in ([None] if sf or not ilm else []) + list(ilm or []):

@@ -55,11 +55,16 @@ class FeatureCache:
 
     @staticmethod
     def open(
-        features: FeatureOptions, manifest: Path, utterances: int, shape: Callable[[], tuple[int, float]]
+        features: FeatureOptions,
+        manifest: Path,
+        utterances: int,
+        shape: Callable[[], tuple[int, float]],
+        apart: bool = False,
     ) -> "FeatureCache":
         """The cache of these features for this manifest, begun if there is none.
 
-        `shape` says their dimension and frame shift; it is asked only then, since it may have to load a model.
+        shape: says their dimension and frame shift; it is asked only then, since it may have to load a model.
+        apart: features of another manifest with this name are no error; they stay, and this one's have their own place.
         """
         assert features.cache is not None
         folder = features.cache.folder.expanduser() / manifest.name.removesuffix(".gz").removesuffix(".jsonl")
@@ -73,6 +78,8 @@ class FeatureCache:
         }
         if isinstance(features, PretrainedConfig):
             description["features.model"] = features.weights()
+        if apart and _of_another_manifest(folder / "cache.json", description["manifest"]):
+            folder = folder.with_name(f"{folder.name}-{description['manifest'][:12]}")
         file = folder / "cache.json"
         leftovers = any(folder.glob("*.safetensors"))  # looked for first: another process may begin the cache meanwhile
         if not file.exists():
@@ -194,6 +201,11 @@ class FeatureCache:
     def __getstate__(self) -> dict[str, Any]:
         """Data loader workers open their own index."""
         return {**self.__dict__, "indices": {}}
+
+
+def _of_another_manifest(file: Path, manifest: str) -> bool:
+    found = read_json(file) if file.exists() else None
+    return isinstance(found, dict) and found.get("manifest") != manifest
 
 
 def key(utterance: str) -> np.uint64:

@@ -21,7 +21,7 @@ WINDOW, SHIFT = 0.025, 0.010  # seconds of one frame and between two
 
 
 class CacheConfig(Config):
-    """Where computed features are kept, so that training reads them instead of audio."""
+    """Where computed features of whole sets are kept: training, estimation and decoding read them instead of audio."""
 
     folder: Path  # holds one folder for each manifest
     dtype: Literal["float16", "float32"] = "float16"  # how they are stored; they are read as float32

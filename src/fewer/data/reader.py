@@ -32,13 +32,16 @@ class RawFeatures:
 
     @staticmethod
     def open(
-        config: FeaturesConfig, manifest: str | Path, cuts: Cuts, speeds: Sequence[float] = (1.0,)
+        config: FeaturesConfig, manifest: str | Path, cuts: Cuts, speeds: Sequence[float] = (1.0,), apart: bool = False
     ) -> "RawFeatures":
-        """Features of the cuts of a manifest file; with `config.cache`, what the cache lacks is computed now."""
+        """Features of the cuts of a manifest file; with `config.cache`, what the cache lacks is computed now.
+
+        apart: see `FeatureCache.open`.
+        """
         if config.cache is None:
             return RawFeatures(config)
         raw = RawFeatures(config, device="cuda" if config.kind == "pretrained" and torch.cuda.is_available() else "cpu")
-        cache = FeatureCache.open(config, Path(manifest), len(cuts), lambda: (raw.dim, raw.frame_shift))
+        cache = FeatureCache.open(config, Path(manifest), len(cuts), lambda: (raw.dim, raw.frame_shift), apart)
         with nullcontext() if config.kind == "pretrained" else one_thread():
             cache.build(cuts, speeds, raw.compute)
         return RawFeatures(config, cache)
@@ -75,7 +78,7 @@ class FeatureReader:
     """Normalised features of cuts; a cut has the same numbers in any batch and process."""
 
     def __init__(self, config: FeaturesConfig, statistics: Statistics | None = None, cache: FeatureCache | None = None):
-        self.raw = RawFeatures(config, cache)
+        self.raw, self.statistics = RawFeatures(config, cache), statistics
         self.normalise = Normaliser(config, statistics)
         if statistics is not None and len(statistics.mean) != self.dim:
             raise FewerError(f"features have {self.dim} dimensions, but the statistics {len(statistics.mean)}")
@@ -89,6 +92,13 @@ class FeatureReader:
     def frame_shift(self) -> float:
         """Seconds from one frame to the next."""
         return self.raw.frame_shift
+
+    def cached(self, manifest: str | Path, cuts: Cuts) -> "FeatureReader":
+        """The same for the cuts of a manifest file, through the cache if the configuration has one."""
+        config = self.raw.config
+        if config.cache is None:
+            return self
+        return FeatureReader(config, self.statistics, RawFeatures.open(config, manifest, cuts, apart=True).cache)
 
     def read(self, cut: Cut, speed: float = 1.0) -> Tensor:
         """The cut's features at `speed` times the speed. (T, F) float32"""

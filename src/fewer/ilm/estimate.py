@@ -92,9 +92,10 @@ def speech_batches(
     """Utterances as the recogniser hears them, without augmentation; without labels if not `transcripts`."""
     if recogniser.features is None:
         raise FewerError("this is a language model, but a recogniser is needed here")
-    longest = float(manifest.durations.max()) / recogniser.features.frame_shift if len(manifest) else 0.0
+    features = recogniser.features.cached(manifest.path, manifest) if recogniser.cached else recogniser.features
+    longest = float(manifest.durations.max()) / features.frame_shift if len(manifest) else 0.0
     config = config.model_copy(update={"max_size": max(config.max_size, int(longest) + 2), "allow_unknown": True})
-    return UtteranceBatches(manifest, recogniser.features, recogniser.tokenizer if transcripts else None, config)
+    return UtteranceBatches(manifest, features, recogniser.tokenizer if transcripts else None, config)
 
 
 def _estimator(config: IlmConfig, model: str | Path, out: Path, world: World) -> "Estimator":
@@ -104,7 +105,7 @@ def _estimator(config: IlmConfig, model: str | Path, out: Path, world: World) ->
         from fewer.adapters.whisper.estimate import WhisperEstimator
 
         return WhisperEstimator(config, model, out, world)
-    return AedEstimator(_as_trained(config, Path(model)), load_model(model, world.device), out, world)
+    return AedEstimator(_as_trained(config, Path(model)), load_model(model, world.device, cached=True), out, world)
 
 
 def _as_trained(config: IlmConfig, model: Path) -> IlmConfig:

@@ -35,7 +35,7 @@ from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
 from fewer.ilm.methods import IlmConfig
 from fewer.progress import say
-from fewer.recipes.config import ExperimentConfig, LmSource, ModelSource, Row
+from fewer.recipes.config import ExperimentConfig, LmSource, ModelSource, NGramSource, Row
 from fewer.recipes.decode import EncodedBatch, decode, encode_set, header
 from fewer.recipes.separate import subtract_lm
 from fewer.recipes.system import System, load_recogniser, load_system
@@ -171,11 +171,21 @@ class Experiment:
             return source.path
         if source.ngram is None:
             return self._trained(source, name)
-        path = self.folder / "models" / f"{name}.safetensors"
-        if not path.exists():
-            tokenizer = load_tokenizer(self.tokenizer_path)
-            made = ngram_of_texts(source.ngram.text, tokenizer, source.ngram, self.folder / "text", source.ngram.mix)
-            save_ngram(path, made.model, tokenizer.labels)
+        return self._ngram(name, source.ngram)
+
+    def _ngram(self, name: str, source: NGramSource) -> Path:
+        """The n-gram file, estimated if need be; beside it, what it was estimated from."""
+        folder, tokenizer = self.config.models or self.folder / "models", load_tokenizer(self.tokenizer_path)
+        path, facts = folder / f"{name}.safetensors", folder / f"{name}.json"
+        wanted = {**json.loads(source.model_dump_json()), "tokenizer": tokenizer.fingerprint}
+        if path.exists() and facts.exists():
+            if changes := changed_keys(read_json(facts), wanted):
+                raise _another(path, "estimated", changes)
+            return path
+        say(f"estimating {name}")
+        made = ngram_of_texts(source.text, tokenizer, source, folder / "text", source.mix)
+        save_ngram(path, made.model, tokenizer.labels)
+        write_json(facts, wanted)
         return path
 
     def ilm(self, row: Row) -> Path:
@@ -223,7 +233,7 @@ class Experiment:
 
     def _loaded(self, name: str) -> Any:
         if name not in self._recognisers:
-            self._recognisers[name] = load_recogniser(self.recogniser(name))
+            self._recognisers[name] = load_recogniser(self.recogniser(name), cached=True)
         return self._recognisers[name]
 
     @cached_property
@@ -359,10 +369,14 @@ def _check_same(config: TrainConfig, folder: Path) -> None:
     """A model that was trained elsewhere must be the one that is meant."""
     there = parse_train_config(read_yaml(folder / CONFIG), folder / CONFIG)
     if changes := changed_keys(effective(there), effective(config)):
-        raise FewerError(
-            f"{folder} was trained with another configuration; name another folder by `models`, or delete it:\n"
-            + "\n".join(f"  {change}" for change in changes)
-        )
+        raise _another(folder, "trained", changes)
+
+
+def _another(path: Path, made: str, changes: list[str]) -> FewerError:
+    return FewerError(
+        f"{path} was {made} with another configuration; name another folder by `models`, or delete it:\n"
+        + "\n".join(f"  {change}" for change in changes)
+    )
 
 
 def train_values(values: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def measure(lm: str | Path, text: Path, model: str | Path | None = None, case: s
 def _recogniser(model: str | Path, language: str | None) -> LoadedModel | AdaptedRecogniser:
     from fewer.adapters.whisper.recogniser import is_whisper, load_whisper
 
-    return load_whisper(model, language) if is_whisper(model) else load_model(model)
+    return load_whisper(model, language) if is_whisper(model) else load_model(model, cached=True)
 
 
 def of_text(lm: LanguageModel, tokenizer: Tokenizer, text: Path, case: str = "none") -> dict[str, Any]:

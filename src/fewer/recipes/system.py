@@ -141,14 +141,19 @@ class System:
         )
 
 
-def load_recogniser(source: str | Path, language: str | None = None, task: str = "transcribe") -> Recogniser:
+def load_recogniser(
+    source: str | Path, language: str | None = None, task: str = "transcribe", cached: bool = False
+) -> Recogniser:
     """A model folder of `fewer train`, or a Whisper: a folder of transformers, or a name on the Hugging Face hub.
 
-    language, task: of a multilingual Whisper.
+    language, task: of a multilingual Whisper. cached: features of whole sets go through the cache of the model's
+    training, if it has one.
     """
     from fewer.adapters.whisper.recogniser import is_whisper, load_whisper
 
-    return load_whisper(source, language, task) if is_whisper(source) else AedRecogniser(load_model(source))
+    if is_whisper(source):
+        return load_whisper(source, language, task)
+    return AedRecogniser(load_model(source, cached=cached))
 
 
 def load_system(
@@ -158,9 +163,13 @@ def load_system(
     ctc: bool = False,
     end_scored_by: Sequence[str] | None = None,
     words: str | Path | None = None,
+    cached: bool = False,
 ) -> System:
-    """Load recogniser, LM, ILM and a list of names and terms, and make sure that they speak the same labels."""
-    recogniser = load_recogniser(model) if isinstance(model, str | Path) else model
+    """Load recogniser, LM, ILM and a list of names and terms, and make sure that they speak the same labels.
+
+    cached: as in `load_recogniser`.
+    """
+    recogniser = load_recogniser(model, cached=cached) if isinstance(model, str | Path) else model
     given: dict[str, Any] = {"model": model if isinstance(model, str | Path) else None, "lm": lm, "ilm": ilm}
     given["words"] = words
     return System(

@@ -65,7 +65,7 @@ class TextConfig(Config):
 class ExternalLmConfig(Config):
     """Training with a frozen LM in the softmax (local fusion, SPEC §5); decode such a model with no ILM term."""
 
-    model: Path  # folder of a trained LM with the same tokenizer
+    model: Path  # folder of a trained LM with the same tokenizer, or n-gram file of its labels
     scale: float = Field(gt=0)  # λ; the tuned scale of shallow fusion is a good one
 
 

@@ -113,7 +113,9 @@ def _amounts(config: TrainConfig) -> Callable[[int], Amount] | None:
 def _divided(config: TrainConfig, sequences: float, labels: float, frames: float) -> Callable[[int], Amount]:
     """Amounts of a sub-epoch when the whole is known: batches as full as they may be."""
     batches = config.data.batches
-    copies = len(config.data.batches.speeds) if isinstance(config, AedTrainConfig) else 1
+    copies = 1
+    if isinstance(config, AedTrainConfig) and config.data.batches.speed_mode == "copies":
+        copies = len(config.data.batches.speeds)
 
     def amount(sub_epoch: int) -> Amount:
         share = copies / batches.sub_epochs
@@ -288,5 +290,8 @@ def _cost_lines(config: TrainConfig, table: list[Phase]) -> list[str]:
 def _network(config: ModelConfig) -> str:
     if isinstance(config, AedConfig):
         encoder = config.encoder
-        return f"{encoder.layers} × {encoder.size}, pools {'·'.join(map(str, encoder.pools))}"
+        if not encoder.layers:
+            return "features as they are" if encoder.input_pool == 1 else f"features, pool {encoder.input_pool}"
+        pools = [encoder.input_pool, *encoder.pools] if encoder.input_pool > 1 else encoder.pools
+        return f"{encoder.layers} × {encoder.size}, pools {'·'.join(map(str, pools))}"
     return f"{config.layers} × {config.size}" if hasattr(config, "layers") else f"{config.size}"

@@ -53,6 +53,7 @@ class LoadedModel:
     tokenizer: Tokenizer
     features: FeatureReader | None  # None: a language model
     fingerprint: str  # of weights and tokenizer
+    cached: bool = False  # features of whole sets go through the cache of the model's training, if it has one
 
     @property
     def aed(self) -> AED:
@@ -78,8 +79,8 @@ def build_model(config: ModelConfig) -> Model:
     return TransformerLm(config) if isinstance(config, TransformerLmConfig) else DecoderLikeLm(config)
 
 
-def load_model(folder: str | Path, device: str | torch.device = "cpu") -> LoadedModel:
-    """Load what `fewer train` left in a folder."""
+def load_model(folder: str | Path, device: str | torch.device = "cpu", cached: bool = False) -> LoadedModel:
+    """Load what `fewer train` left in a folder. cached: as in `LoadedModel`."""
     folder = Path(folder)
     description = read_description(folder)
     model = build_model(description.model)
@@ -88,7 +89,7 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Loaded
     tokenizer = load_tokenizer(folder / TOKENIZER)
     check_labels(description.model, tokenizer, folder / TOKENIZER)
     marks = fingerprint(folder / WEIGHTS, tokenizer.fingerprint)
-    return LoadedModel(model, tokenizer, feature_reader(folder, description.features), marks)
+    return LoadedModel(model, tokenizer, feature_reader(folder, description.features), marks, cached)
 
 
 def read_description(folder: Path) -> Description:
@@ -117,7 +118,7 @@ def save_model(folder: Path, model: nn.Module) -> None:
 
 
 def feature_reader(folder: Path, config: FeaturesConfig | None) -> FeatureReader | None:
-    """What reads features for the model of a folder; features of new audio are not cached."""
+    """What reads features for the model of a folder."""
     if config is None:
         return None
     statistics = Statistics.load(folder / STATISTICS, config) if config.normalise == "global" else None

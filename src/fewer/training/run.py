@@ -43,6 +43,7 @@ from fewer.training.model_folder import (
     save_model,
     write_config,
 )
+from fewer.training.ngram_files import is_ngram_file, load_ngram
 from fewer.training.task import Task
 from fewer.training.trainer import Trainer
 from fewer.training.world import World, joined
@@ -141,7 +142,9 @@ def _aed_task(config: AedTrainConfig, folder: Path, tokenizer: Tokenizer, world:
     )
     marks = [str(path.stat().st_size) for path in (data.train, data.dev)]
     marks += [fingerprint(folder / STATISTICS)] if statistics else []
-    marks += [fingerprint(config.external_lm.model / WEIGHTS)] if config.external_lm else []
+    if config.external_lm is not None:
+        model = config.external_lm.model
+        marks.append(fingerprint(model if is_ngram_file(model) else model / WEIGHTS))
     return task, [*marks, *_initial_marks(config)]
 
 
@@ -165,6 +168,8 @@ def _statistics(config: AedTrainConfig, folder: Path, raw: RawFeatures, train: A
 def _external_lm(config: AedTrainConfig, tokenizer: Tokenizer) -> Any:
     if config.external_lm is None:
         return None
+    if is_ngram_file(config.external_lm.model):
+        return load_ngram(config.external_lm.model, tokenizer.labels, tokenizer.end)
     loaded = load_model(config.external_lm.model)
     if loaded.tokenizer.fingerprint != tokenizer.fingerprint:
         raise FewerError(
