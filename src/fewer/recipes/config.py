@@ -124,6 +124,7 @@ class ExperimentConfig(Config):
     rows: tuple[Row, ...]
     ilm: dict[str, dict[str, Any]] = Field(default={})  # method -> its options; "all" holds for every method
     beam: int = Field(default=12, ge=1)
+    processes: int = Field(default=1, ge=1)  # of this machine that train a model together
     tuning: TuneOptions = TuneOptions()
     normaliser: str = "none"  # of `fewer score`
     references: dict[str, Path] = Field(default={})  # set -> .stm to score it by, instead of the manifest's transcripts

@@ -31,7 +31,7 @@ class Size:
     decoder: int = 256
     embedding: int = 96
     energy: int = 128
-    epochs: int = 14
+    epochs: int = 9
     lm: int = 384  # units
     lm_parts: int = 8  # quarters of the target text that the LM sees
     mini_lstm: int = 50
@@ -66,7 +66,7 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
     aed = {
         "model": {
             "kind": "aed",
-            "encoder": {"filters": 8, "layers": 3, "size": size.encoder, "input_pool": 2, "pools": [3], "dropout": 0.1},
+            "encoder": {"filters": 4, "layers": 3, "size": size.encoder, "input_pool": 3, "pools": [2], "dropout": 0.1},
             "decoder": {"size": size.decoder, "embedding": size.embedding, "readout": size.decoder},
             "energy": size.energy,
         },
@@ -74,7 +74,7 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
         "data": {
             "train": str(corpus / "train.jsonl"),
             "dev": source,
-            "batches": {"max_size": 6000, "curriculum": [{"first": 1, "last": 1, "max_mean_chars": 25}]},
+            "batches": {"max_size": 8000, "curriculum": [{"first": 1, "last": 2, "max_mean_chars": 16}]},
         },
         "augment": None,
         "sub_epochs": size.epochs,
@@ -82,7 +82,7 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
             "peak": 0.002,
             "warm_up_from": 0.001,
             "warm_up": 2,
-            "newbob": {"decay": 0.5, "window": 1, "hold": 2, "threshold": -0.03, "relative_to_rate": False},
+            "newbob": {"decay": 0.5, "window": 1, "hold": 1, "threshold": -0.08, "relative_to_rate": False},
         },
     }
     lm = {
@@ -109,6 +109,7 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
         "rows": [{"method": method} for method in METHODS],
         "ilm": {"all": {"passes": size.ilm_passes, "units": size.mini_lstm}},
         "beam": size.beam,
+        "processes": 2,
         "tuning": {"budget": size.decodes, "space": {"length": "reward"}},
         "lm_text": [str(corpus / "target-text.txt")],
     }

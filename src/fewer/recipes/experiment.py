@@ -54,7 +54,8 @@ from fewer.training.model_folder import CONFIG, WEIGHTS
 from fewer.training.ngram_files import save_ngram
 from fewer.training.ngram_text import ngram_of_texts
 from fewer.training.records import CURVES
-from fewer.training.run import train_model, versions
+from fewer.training.run import versions
+from fewer.training.together import train_together
 from fewer.tuning.methods import Method, tune_all
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales
@@ -150,7 +151,7 @@ class Experiment:
         config = self._train_config(name, source.train)
         if not (folder / WEIGHTS).exists():
             say(f"training {name}")
-            train_model(config, folder)
+            train_together(config, folder, self.config.processes)
         elif folder != own:
             _check_same(config, folder)
         if folder != own and (folder / CURVES).exists():  # the report shows what is in the run folder

@@ -26,9 +26,9 @@ WholeRange = Annotated[tuple[int, int], AfterValidator(_ordered)]
 class RoomConfig(Config):
     """How far from clean the speech is; each utterance draws one value from every range and one of the noises."""
 
-    snr: Range = (5.0, 20.0)  # speech over noise, dB
-    reverberation: Range = (0.1, 0.5)  # time in which echoes fall by 60 dB, seconds
-    dry: float = 0.3  # share of the utterances without any room
+    snr: Range = (12.0, 28.0)  # speech over noise, dB
+    reverberation: Range = (0.1, 0.3)  # time in which echoes fall by 60 dB, seconds
+    dry: float = 0.5  # share of the utterances without any room
     silence: Range = (0.1, 0.3)  # seconds of noise alone before and after the speech
     level: Range = (-32.0, -20.0)  # of the whole, dB below full scale
     noises: tuple[Noise, ...] = ("white", "hum", "pink", "pink", "surf", "surf", "babble", "babble", "babble")

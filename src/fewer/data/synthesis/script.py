@@ -3,15 +3,14 @@
 import hashlib
 import itertools
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fewer.config import Config
-from fewer.data.synthesis.domains import domain
+from fewer.data.synthesis.domains import dictation, domain
 from fewer.data.synthesis.room import RoomConfig, Scene, WholeRange, draw_scene
 from fewer.data.synthesis.speech import Delivery, Voice, voices
 from fewer.errors import FewerError
@@ -39,14 +38,14 @@ class DemoCorpusConfig(Config):
     """What to synthesise."""
 
     seed: NonNegativeInt = 1  # of sentences, voices, rooms
-    train: PositiveInt = 3500  # utterances of each set
+    train: PositiveInt = 9000  # utterances of each set
     source_dev: PositiveInt = 200
     source_test: PositiveInt = 300
     target_dev: PositiveInt = 300
     target_test: PositiveInt = 500
-    target_text: PositiveInt = 60_000  # sentences of the target domain, as text only
+    target_text: PositiveInt = 40_000  # sentences of the target domain, as text only
     words: WholeRange = (4, 14)  # shortest and longest sentence
-    heard: NonNegativeInt = 8  # half of the training sentences are picked until every word was heard so often
+    dictated: float = Field(default=0.55, ge=0, le=1)  # share of the source's utterances that are answers and notes
     sample_rate: PositiveInt = 16_000  # per second
     rate: WholeRange = (135, 205)  # words per minute, drawn per utterance
     pitch: WholeRange = (25, 75)  # 50: the voice's own
@@ -80,45 +79,45 @@ def part_of(sentence: str) -> str:
 
 
 def sentences(part: str, config: DemoCorpusConfig) -> Iterator[str]:
-    """An endless stream of the sentences of one part, as often as the domain's grammar says them."""
-    grammar = domain("target" if part.startswith("target") else "source")
-    rng = np.random.default_rng((config.seed, PARTS.index(part)))
+    """An endless stream of the sentences of one part, as often as they are said there."""
+    seed = (config.seed, PARTS.index(part))
+    if part.startswith("target"):
+        return _of_part(part, _of_length(domain("target").sentences(np.random.default_rng(seed)), config.words))
+    return _of_part(part, _at_home(seed, config))
+
+
+def _at_home(seed: tuple[int, ...], config: DemoCorpusConfig) -> Iterator[str]:
+    """Sentences of the source domain, among them answers and notes of any length."""
+    said, dictated, which = (np.random.default_rng((*seed, stream)) for stream in range(3))
+    whole, loose = _of_length(domain("source").sentences(said), config.words), dictation().sentences(dictated)
+    while True:
+        yield next(loose if which.random() < config.dictated else whole)
+
+
+def _of_length(drawn: Iterator[str], words: tuple[int, int]) -> Iterator[str]:
     rejected = 0
-    for sentence in grammar.sentences(rng):
-        if config.words[0] <= sentence.count(" ") + 1 <= config.words[1] and part_of(sentence) == part:
+    for sentence in drawn:
+        if words[0] <= sentence.count(" ") + 1 <= words[1]:
             yield sentence
             rejected = 0
         elif (rejected := rejected + 1) > 10_000:
-            raise FewerError(f"hardly any sentence has {config.words[0]} to {config.words[1]} words; widen `words`")
+            raise FewerError(f"hardly any sentence has {words[0]} to {words[1]} words; widen `words`")
+
+
+def _of_part(part: str, drawn: Iterator[str]) -> Iterator[str]:
+    return (sentence for sentence in drawn if part_of(sentence) == part)
 
 
 def text_of(part: str, config: DemoCorpusConfig) -> list[str]:
     """The sentences of one part. Those of dev and test sets are all different."""
     count = getattr(config, part.replace("-", "_"))
     stream = sentences(part, config)
-    if part == "train":
-        return _training_text(stream, count, config.heard)
-    if part == "target-text":
+    if part in ("train", "target-text"):
         return list(itertools.islice(stream, count))
     different: dict[str, None] = {}
     while len(different) < count:
         different[next(stream)] = None
     return list(different)
-
-
-def _training_text(stream: Iterator[str], count: int, heard: int) -> list[str]:
-    """Up to half of the sentences chosen for their rare words, until each was heard so often; the rest as they come."""
-    pool = [sentence.split() for sentence in itertools.islice(stream, 10 * count)]
-    times: Counter[str] = Counter()
-    chosen: dict[int, str] = {}
-    for level, needed in itertools.product(range(1, heard + 1), (3, 2, 1)):
-        for index, words in enumerate(pool):
-            if len(chosen) == count // 2:
-                break
-            if index not in chosen and sum(times[word] < level for word in words) >= needed:
-                chosen[index] = " ".join(words)
-                times.update(words)
-    return [*chosen.values(), *itertools.islice(stream, count - len(chosen))]
 
 
 def plan(part: str, config: DemoCorpusConfig) -> list[Utterance]:

@@ -20,16 +20,7 @@ SYNCHRONOUS, DO_NOT_EXIT, UTF8, BY_CHARACTER = 2, 0x8000, 1, 1
 RATE, PITCH, RANGE = 1, 3, 4
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
 
-ACCENTS = {
-    "american": "en-us",
-    "british": "en",
-    "scottish": "en-gb-scotland",
-    "received": "en-gb-x-rp",
-    "lancashire": "en-gb-x-gbclan",
-    "midlands": "en-gb-x-gbcwmd",
-    "new-york": "en-us-nyc",
-    "caribbean": "en-029",
-}
+ACCENTS = {"american": "en-us", "british": "en", "received": "en-gb-x-rp"}
 # Variants are vocal tracts. All of these are intelligible (one recognises words of one by templates of others), and
 # no two groups share a tract that differs in pitch or loudness only.
 VARIANTS = {

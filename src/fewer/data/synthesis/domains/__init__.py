@@ -13,3 +13,11 @@ FILES = {"source": ("shared.txt", "home.txt"), "target": ("shared.txt", "harbour
 def domain(name: str) -> Grammar:
     """The grammar of the "source" or the "target" domain."""
     return Grammar.load(*(FOLDER / file for file in FILES[name]))
+
+
+@functools.cache
+def dictation() -> Grammar:
+    """Answers and notes of the source domain, whose words are those of both domains, all equally frequent."""
+    words = sorted(set.union(*(domain(name).vocabulary() for name in FILES)))
+    path = FOLDER / "dictation.txt"
+    return Grammar((path.name, path.read_text(encoding="utf-8")), ("vocabulary", f"<word> = {' | '.join(words)} ;"))
