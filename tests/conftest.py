@@ -1,14 +1,45 @@
-"""Tests run side by side, so each takes one thread. What several of them need is made once."""
+"""What every test may count on, wherever and in whatever order it runs. What several of them need is made once.
+
+Tests run side by side, so each takes one thread; random numbers, hypothesis's examples among them, are the same every
+time; texts for the terminal are as for one of 80 columns.
+"""
 
 import os
+import random
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["COLUMNS"] = "80"
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
+for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "GITHUB_ACTIONS", "TERMINAL_WIDTH"):
+    os.environ.pop(name, None)  # rich and typer would colour or bend what they print
 torch.set_num_threads(1)
+settings.register_profile(
+    "fewer", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("fewer")
+
+
+def seed_all() -> None:
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup() -> None:
+    """What a fixture draws does not depend on who was first to need it."""
+    seed_all()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    seed_all()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ from fewer.data.cache import FeatureCache
 from fewer.data.features import CacheConfig, LogMelConfig, MfccConfig
 from fewer.data.reader import FeatureReader, RawFeatures, measure_statistics
 from fewer.errors import FewerError
+from fewer.training.world import joined
+from tests.training.processes import exit_code, run_in_two_processes
 
 from .manifests import write_manifest
 from .sounds import file_cut, noise
@@ -76,19 +78,7 @@ def test_a_killed_build_goes_on_where_it_was(tmp_path, cuts, manifest):
     raw = RawFeatures(options)
     computed = []
     for victim in range(UTTERANCES):
-        child = os.fork()
-        if not child:
-            cache = FeatureCache.open(options, manifest, UTTERANCES, lambda: (20, 0.01))
-
-            def extract(cut, speed, last=victim):
-                if cut.id == f"u{last}":
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return raw.compute(cut, speed)
-
-            cache.build(cuts, (1.0,), extract)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+        assert exit_code(_build_until, f"u{victim}", options, manifest, cuts) == -signal.SIGKILL
         assert shards(tmp_path) == [f"1-{shard:05d}.safetensors" for shard in range(victim // 3)]
 
     cache = FeatureCache.open(options, manifest, UTTERANCES, lambda: (20, 0.01))
@@ -97,6 +87,16 @@ def test_a_killed_build_goes_on_where_it_was(tmp_path, cuts, manifest):
     for cut in cuts:
         assert torch.equal(cache.read(cut.id, 1.0), raw.read(cut))
     cache.build(cuts, (1.0,), lambda cut, speed: pytest.fail("computed again"))
+
+
+def _build_until(victim, options, manifest, cuts):
+    def extract(cut, speed):
+        if cut.id == victim:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return RawFeatures(options).compute(cut, speed)
+
+    fewer.data.cache.SHARD = 3
+    FeatureCache.open(options, manifest, UTTERANCES, lambda: (20, 0.01)).build(cuts, (1.0,), extract)
 
 
 def test_a_failing_utterance_leaves_nothing_half_written(tmp_path, cuts, manifest):
@@ -194,17 +194,15 @@ def test_an_index_is_memory_mapped(tmp_path, cuts, manifest):
     assert isinstance(cache.indices[1.0], np.memmap)
 
 
-def _build_in_group(rank, folder, manifest, cuts):
-    torch.set_num_threads(1)
+def _build_in_group(folder, manifest, cuts):
     fewer.data.cache.SHARD = 3
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=2)
-    raw = RawFeatures.open(config(folder), manifest, cuts)
-    assert torch.equal(raw.read(cuts[6]), RawFeatures(config(folder)).read(cuts[6]))
-    torch.distributed.destroy_process_group()
+    with joined("cpu"):
+        raw = RawFeatures.open(config(folder), manifest, cuts)
+        assert torch.equal(raw.read(cuts[6]), RawFeatures(config(folder)).read(cuts[6]))
 
 
 def test_processes_of_a_group_share_the_work(tmp_path, cuts, manifest):
-    torch.multiprocessing.start_processes(_build_in_group, (tmp_path, manifest, cuts), nprocs=2, start_method="fork")
+    run_in_two_processes(_build_in_group, tmp_path, manifest, cuts)
     assert shards(tmp_path) == [f"1-{shard:05d}.safetensors" for shard in range(3)]
     raw = RawFeatures.open(config(tmp_path), manifest, cuts)
     for cut in cuts:

@@ -8,6 +8,8 @@ from fewer.data.features import GammatoneConfig, LogMelConfig, MfccConfig
 from fewer.data.reader import RawFeatures, measure_statistics
 from fewer.data.statistics import Normaliser, Statistics
 from fewer.errors import FewerError
+from fewer.training.world import joined
+from tests.training.processes import run_in_two_processes
 
 from .sounds import file_cut, noise
 
@@ -107,17 +109,15 @@ def test_measuring_sees_every_frame_once(tmp_path):
     torch.testing.assert_close(statistics.deviation, everything.std(0, correction=0))
 
 
-def _measure_in_group(rank, folder):
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=2)
-    cuts = [file_cut(folder / f"{rank}-{i}.wav", noise(0.2 + 0.1 * i, seed=i), id=f"u{i}") for i in range(3)]
-    statistics = measure_statistics(RawFeatures(LogMelConfig()), cuts)
-    statistics.save(folder / f"{rank}.safetensors", LogMelConfig())
-    torch.distributed.destroy_process_group()
+def _measure_in_group(folder):
+    with joined("cpu") as world:
+        cuts = [file_cut(folder / f"{world.rank}-{i}.wav", noise(0.2 + 0.1 * i, seed=i), id=f"u{i}") for i in range(3)]
+        statistics = measure_statistics(RawFeatures(LogMelConfig()), cuts)
+        statistics.save(folder / f"{world.rank}.safetensors", LogMelConfig())
 
 
 def test_two_processes_with_unequal_shares_measure_what_one_does(tmp_path):
-    torch.multiprocessing.start_processes(_measure_in_group, (tmp_path,), nprocs=2, start_method="fork")
+    run_in_two_processes(_measure_in_group, tmp_path)
     cuts = [file_cut(tmp_path / f"{i}.wav", noise(0.2 + 0.1 * i, seed=i), id=f"u{i}") for i in range(3)]
     alone = measure_statistics(RawFeatures(LogMelConfig()), cuts)
     for rank in range(2):

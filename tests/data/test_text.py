@@ -2,10 +2,6 @@ import gzip
 import lzma
 import os
 import pickle
-import signal
-import subprocess
-import sys
-import textwrap
 import time
 
 import numpy as np
@@ -21,6 +17,7 @@ from fewer.data.token_store import TokenStore, read_text, store_tokens
 from fewer.data.tokenizers import train_characters, train_words
 from fewer.errors import FewerError
 from tests.data.manifests import cut, write_manifest
+from tests.training.processes import run_in_two_processes, run_killed
 
 LINES = ["THE FIRST LINE", "", "ÜBER ALL", "  THE LAST  LINE "]
 COMPRESS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress}
@@ -144,39 +141,31 @@ def test_files_without_text_are_an_error(tmp_path):
         store_tokens([tmp_path / "none"], CHARACTERS, tmp_path)
 
 
-SLOWLY = """
-    import sys, time
-    from fewer.data import token_store
-    from fewer.data.tokenizers import train_characters
+def _store_slowly(path, folder):
+    """Block by block; so slowly that another process will ask for the same store meanwhile."""
     token_store.BLOCK = 50
     tokenizer = train_characters(["0123456789 LINE"])
     encode = tokenizer.encode
+
     def slowly(text):
         time.sleep(0.001)
         return encode(text)
+
     tokenizer.encode = slowly
-    token_store.store_tokens([sys.argv[1]], tokenizer, sys.argv[2])
-"""
+    store_tokens([path], tokenizer, folder)
 
 
 def test_tokenising_killed_at_any_moment_goes_on_to_the_same_store(tmp_path, monkeypatch):
     lines = [f"LINE {number}" for number in range(1000)]
     path = write(tmp_path / "text", lines, "gz")
     tokenizer = train_characters(["0123456789 LINE"])
-    progress = None
-    for _ in range(2):
-        process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(SLOWLY), path, tmp_path / "killed"])
-        deadline = time.monotonic() + 20
-        before = progress
-        while time.monotonic() < deadline:
-            files = list((tmp_path / "killed").glob(".tokens-*.partial/progress.json"))
-            progress = files[0].read_text() if files else None
-            if progress != before:
-                break
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    before = None
+    for change in (12, 15):
+        run_killed(change, tmp_path / "killed", _store_slowly, path, tmp_path / "killed")
+        (file,) = (tmp_path / "killed").glob(".tokens-*.partial/progress.json")
+        progress = file.read_text()
         assert progress != before
+        before = progress
         assert not list((tmp_path / "killed").glob("tokens-*"))
     encoded = []
     monkeypatch.setattr(
@@ -191,9 +180,7 @@ def test_tokenising_killed_at_any_moment_goes_on_to_the_same_store(tmp_path, mon
 
 def test_processes_that_want_the_same_store_make_it_once(tmp_path):
     path = write(tmp_path / "text", [f"LINE {number}" for number in range(300)])
-    command = [sys.executable, "-c", textwrap.dedent(SLOWLY), path, tmp_path / "shared"]
-    processes = [subprocess.Popen(command) for _ in range(2)]
-    assert [process.wait(timeout=60) for process in processes] == [0, 0]
+    run_in_two_processes(_store_slowly, path, tmp_path / "shared")
     (folder,) = (tmp_path / "shared").iterdir()
     assert len(TokenStore(folder)) == 300
 

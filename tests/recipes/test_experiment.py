@@ -1,7 +1,6 @@
 """An experiment from audio to table on a corpus of tones, and its parts."""
 
 import json
-import multiprocessing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from fewer.recipes.rescore import rescore
 from fewer.recipes.system import load_lm_and_tokenizer, load_system
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy, read_header, read_nbest
-from fewer.training.world import World
+from fewer.training.world import World, joined
+from tests.training.processes import run_in_two_processes
 from tests.training.tones import aed_values, lm_values
 
 ROWS = ["none", "sf", "dr", "zero", "enc_avg", "seq_avg", "mini_lstm", "lodr"]
@@ -112,33 +112,15 @@ def test_decoding_in_other_batches_gives_the_same_lists(run: Path, tones: Path) 
             assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
-def _decode_share(rank: int, model: str, manifest: str, out: str, port: int) -> None:
-    import os
-
-    from fewer.training.world import joined
-
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+def _decode_share(model: str, manifest: str, out: str) -> None:
     with joined("cpu") as world:
         decode(load_system(model), manifest, out, {}, SearchOptions(beam=2), world)
 
 
 def test_two_processes_share_the_utterances_and_merge(run: Path, tones: Path, tmp_path: Path) -> None:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     model, manifest = str(run / "models" / "aed"), str(tones / "dev.jsonl")
     decode(load_system(model), manifest, tmp_path / "alone.jsonl", {}, SearchOptions(beam=2))
-    context = multiprocessing.get_context("spawn")
-    arguments = (model, manifest, str(tmp_path / "both.jsonl"), port)
-    workers = [context.Process(target=_decode_share, args=(rank, *arguments)) for rank in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(120)
-        assert worker.exitcode == 0
+    run_in_two_processes(_decode_share, model, manifest, str(tmp_path / "both.jsonl"))
     alone, both = (list(read_nbest(tmp_path / name)) for name in ("alone.jsonl", "both.jsonl"))
     assert [nbest.id for nbest in alone] == [nbest.id for nbest in both]
     assert [n.hypotheses[0].tokens for n in alone] == [n.hypotheses[0].tokens for n in both]

@@ -1,6 +1,7 @@
 """A real browser for tests: headless Chromium, driven through its DevTools protocol."""
 
 import base64
+import contextlib
 import json
 import shutil
 import subprocess
@@ -14,13 +15,17 @@ FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # containers have little of it, and a tab that finds none left dies
+    "--disable-breakpad",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
     "--remote-debugging-port=0",
 )
-SECONDS = 60.0  # to start, and for any answer
+STARTS = 3  # a browser that does not come up gets so many chances
+SECONDS = 300.0  # to start, and for any answer
+LEAVING = ("Execution context was destroyed", "Cannot find context", "Inspected target navigated")  # to another page
 
 
 def find_chromium() -> str | None:
@@ -37,11 +42,18 @@ class Chromium:
         self._number = 0
 
     def __enter__(self) -> "Chromium":
+        for _ in range(STARTS - 1):
+            with contextlib.suppress(Exception):
+                return self._start()
+        return self._start()
+
+    def _start(self) -> "Chromium":
         import websocket
 
         program = find_chromium()
         assert program is not None
-        command = [program, *FLAGS, f"--user-data-dir={self.profile}", "about:blank"]
+        shutil.rmtree(self.profile, ignore_errors=True)
+        command = [program, *FLAGS, f"--user-data-dir={self.profile}", "--no-startup-window"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             port, path = self._address()
@@ -49,13 +61,14 @@ class Chromium:
                 f"ws://127.0.0.1:{port}{path}", timeout=SECONDS, suppress_origin=True
             )
             self.session: str | None = None
-            target = next(t for t in self.send("Target.getTargets")["targetInfos"] if t["type"] == "page")
+            target = self.send("Target.createTarget", url="about:blank")
             attached = self.send("Target.attachToTarget", targetId=target["targetId"], flatten=True)
             self.session = attached["sessionId"]
             for domain in ("Page", "Runtime", "Log", "Network"):
                 self.send(f"{domain}.enable")
         except BaseException:
             self.process.kill()
+            self.process.wait()
             raise
         return self
 
@@ -121,14 +134,22 @@ class Chromium:
     def open(self, page: Path) -> None:
         """Open a report from disk and wait until it is ready."""
         self.send("Page.navigate", url=page.resolve().as_uri())
-        self.wait("document.documentElement?.dataset.ready")
+        self.wait(f"location.href === {json.dumps(page.resolve().as_uri())} && document.documentElement?.dataset.ready")
 
     def wait(self, condition: str) -> None:
         end = time.monotonic() + SECONDS
-        while not self.run(condition):
+        while not self._holds(condition):
             if time.monotonic() > end:
                 raise RuntimeError(f"waited in vain for {condition}; the page said {self.errors}")
             time.sleep(0.02)
+
+    def _holds(self, condition: str) -> bool:
+        try:
+            return bool(self.run(condition))
+        except RuntimeError as error:
+            if any(reason in str(error) for reason in LEAVING):
+                return False
+            raise
 
     def view(self, width: int, height: int, dark: bool = False, phone: bool = False) -> None:
         """Size of the window and the colours that the system prefers."""

@@ -1,9 +1,7 @@
 """Whole training runs on a corpus of tones, from a configuration to a model folder."""
 
 import json
-import multiprocessing
-import os
-import socket
+import random
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,9 @@ from fewer.training.records import read_curves
 from fewer.training.run import make_task, train_model
 from fewer.training.task import Moment
 from fewer.training.world import alone
-from tests.training.killing import run_with_kills
+from tests.training.processes import run_in_two_processes, run_killed, run_to_end
 from tests.training.tones import aed_values, lm_values, write_tones
 
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["fewer.training.run", "tests.training.tones", "torch._dynamo"])
 LMS = {
     "lstm_lm": {"kind": "lstm_lm", "embedding": 4, "size": 8},
     "transformer_lm": {
@@ -107,15 +103,11 @@ def test_language_models_learn_from_text(tones: Path, tmp_path: Path, kind: str)
 
 def test_a_recogniser_killed_at_random_moments_ends_in_the_same_weights(tones: Path, tmp_path: Path) -> None:
     values = aed_values(tones) | {"checkpoint_minutes": 0, "sub_epochs": 6}
-
-    def start(name: str = "killed") -> Any:
-        process = PROCESSES.Process(target=train, args=(values, tmp_path / name))
-        process.start()
-        return process
-
-    whole = start("whole")
-    assert run_with_kills(start, tmp_path / "killed" / "checkpoints", kills=4, seed=2) >= 2
-    whole.join()
+    run_to_end(train, values, tmp_path / "whole")
+    rng = random.Random(2)
+    for _ in range(4):
+        run_killed(rng.randint(1, 40), tmp_path / "killed", train, values, tmp_path / "killed")
+    run_to_end(train, values, tmp_path / "killed")
     files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
     assert files[0] == files[1]
 
@@ -127,28 +119,13 @@ def test_two_processes_train_the_same_recogniser_as_one(tones: Path, tmp_path: P
     values["optimizer"] = {"kind": "sgd"}
     values["schedule"] = {"peak": 0.5}
     train(values, tmp_path / "one")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    group = [PROCESSES.Process(target=_rank, args=(values, tmp_path / "two", rank, port)) for rank in range(2)]
-    for process in group:
-        process.start()
-    for process in group:
-        process.join(120)
-        process.kill()
-        process.join()
-    assert [process.exitcode for process in group] == [0, 0]
+    run_in_two_processes(train, values, tmp_path / "two")
     one, two = (load_model(tmp_path / name).aed.state_dict() for name in ("one", "two"))
     for name, weight in one.items():
         torch.testing.assert_close(two[name], weight, rtol=1e-4, atol=1e-5)
     assert finished(tmp_path / "one")[-1]["dev_ce"] < finished(tmp_path / "one")[0]["dev_ce"] - 0.01
     for first, second in zip(finished(tmp_path / "one"), finished(tmp_path / "two"), strict=True):
         assert first["dev_ce"] == pytest.approx(second["dev_ce"], rel=1e-5)
-
-
-def _rank(values: dict[str, Any], folder: Path, rank: int, port: str) -> None:
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    train(values, folder)
 
 
 def test_training_with_an_external_lm(tones: Path, lm_folder: Path, tmp_path: Path) -> None:

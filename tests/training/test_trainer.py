@@ -1,9 +1,8 @@
 """The trainer on a toy task: resuming, distribution, growing, errors."""
 
 import json
-import multiprocessing
 import os
-import socket
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,21 +15,12 @@ from fewer.training.records import read_curves
 from fewer.training.task import Moment
 from fewer.training.trainer import Trainer, _Silent
 from fewer.training.world import alone
-from tests.training.killing import run_with_kills
+from tests.training.processes import run_in_group, run_killed, run_to_end
 from tests.training.toy_task import ToyTask, toy_config, toy_process, train_toy
-
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.training.toy_task", "torch._dynamo"])  # import once, start fast
 
 
 def equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-
-
-def start(folder: Path, options: dict[str, Any], **changes: Any) -> Any:
-    process = PROCESSES.Process(target=toy_process, args=(str(folder), options, changes))
-    process.start()
-    return process
 
 
 def test_training_lowers_the_loss(tmp_path: Path) -> None:
@@ -43,10 +33,11 @@ def test_training_lowers_the_loss(tmp_path: Path) -> None:
 def test_a_run_killed_at_random_moments_ends_in_the_same_weights(tmp_path: Path) -> None:
     options = {"dropout": 0.3, "grows_at": 3, "accumulate": 2}
     changes = {"sub_epochs": 12}
-    whole = start(tmp_path / "whole", options, **changes)
-    killed = tmp_path / "killed"
-    assert run_with_kills(lambda: start(killed, options, **changes), killed / "checkpoints", kills=8, seed=4) >= 4
-    whole.join()
+    run_to_end(toy_process, str(tmp_path / "whole"), options, changes)
+    killed, rng = tmp_path / "killed", random.Random(4)
+    for _ in range(8):
+        run_killed(rng.randint(1, 40), killed, toy_process, str(killed), options, changes)
+    run_to_end(toy_process, str(killed), options, changes)
     assert equal(torch.load(tmp_path / "whole/weights.pt"), torch.load(tmp_path / "killed/weights.pt"))
     curves = [read_curves(tmp_path / name) for name in ("whole", "killed")]
     for line in (line for curve in curves for line in curve):
@@ -106,30 +97,16 @@ def test_many_processes_give_the_result_of_one(tmp_path: Path, processes: int, a
         assert one["dev_ce"] == pytest.approx(other["dev_ce"], rel=1e-4)
 
 
-def run_ranks(processes: int, folder: Path, options: dict[str, Any], changes: dict[str, Any]) -> list[int]:
+def run_ranks(processes: int, folder: Path, options: dict[str, Any], changes: dict[str, Any]) -> list[int | None]:
     """Train in many processes as torchrun starts them; their exit codes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    group = []
-    for rank in range(processes):
-        ranks = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_PORT": port}
-        group.append(PROCESSES.Process(target=_as_rank, args=(str(folder), options, changes, ranks)))
-    for process in group:
-        process.start()
-    for process in group:
-        process.join(120)
-        process.kill()
-        process.join()
-    return [process.exitcode for process in group]
+    return run_in_group(processes, _train_or_tell, str(folder), options, changes)
 
 
-def _as_rank(folder: str, options: dict[str, Any], changes: dict[str, Any], environment: dict[str, str]) -> None:
-    os.environ.update(environment, MASTER_ADDR="127.0.0.1")
+def _train_or_tell(folder: str, options: dict[str, Any], changes: dict[str, Any]) -> None:
     try:
         toy_process(folder, options, changes)
     except FewerError as error:
-        Path(f"{folder}/error-{environment['RANK']}").write_text(str(error))
+        Path(f"{folder}/error-{os.environ['RANK']}").write_text(str(error))
         raise SystemExit(1) from error
 
 
