@@ -10,9 +10,18 @@ import torch
 from fewer.data.subword_nmt import SubwordNmtTokenizer
 from fewer.data.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer, train_sentencepiece
 from fewer.errors import FewerError
-from fewer.models.word_ngram import Piece, WordNGramConfig
-from fewer.training.ngram_files import load_ngram
-from fewer.training.word_ngram import WordStyle, label_pieces, load_word_ngram, read_word_lm, save_word_lm
+from fewer.models.ngram import NGram
+from fewer.models.word_ngram import Piece, WordNGram, WordNGramConfig
+from fewer.training.ngram import estimate
+from fewer.training.ngram_files import load_ngram, save_ngram
+from fewer.training.word_ngram import (
+    WordStyle,
+    label_pieces,
+    load_any_ngram,
+    load_word_ngram,
+    read_word_lm,
+    save_word_lm,
+)
 
 ARPA = r"""\data\
 ngram 1=6
@@ -121,11 +130,10 @@ def test_labels_write_what_they_say() -> None:
     assert label_pieces(Labels(), WordStyle("upper")) == pieces
 
 
-def test_an_lm_without_unk_needs_a_score_for_unknown_words(arpa: Path) -> None:
+def test_without_unk_an_unknown_word_is_as_likely_as_the_least_likely(arpa: Path) -> None:
     arpa.write_text(ARPA.replace("-1 <unk>\n", "").replace("ngram 1=6", "ngram 1=5"), encoding="utf-8")
-    with pytest.raises(FewerError, match=r"words\.arpa has no <unk>"):
-        load_word_ngram(arpa, GPT2Like())
-    assert load_word_ngram(arpa, GPT2Like(), WordNGramConfig(unknown=-8)).vocab_size == 14
+    assert total(arpa, GPT2Like(), [2, 3]) == pytest.approx(-1 - 0.8 - 0.2, abs=1e-5)  # as </s>, whatever is before
+    assert load_word_ngram(arpa, GPT2Like(), WordNGramConfig(unknown=-8)).ahead[-1] == -8
 
 
 def test_the_compact_form_scores_alike(arpa: Path, tmp_path: Path) -> None:
@@ -142,3 +150,25 @@ def test_an_lm_without_words_is_refused(tmp_path: Path) -> None:
     path.write_text("\\data\\\nngram 1=2\n\n\\1-grams:\n-99 <s>\n-0.1 </s>\n\n\\end\\\n")
     with pytest.raises(FewerError, match="no words"):
         load_word_ngram(path, GPT2Like())
+
+
+def test_a_file_of_labels_and_one_of_words_are_told_apart(arpa: Path, tmp_path: Path) -> None:
+    assert isinstance(load_any_ngram(arpa, GPT2Like()), WordNGram)
+    tokenizer = tokenizers()[0]
+    assert isinstance(load_any_ngram(arpa, tokenizer), WordNGram)
+    assert isinstance(load_any_ngram(arpa, WordTokenizer(["</s>", "<unk>", "it's", "well", "café"])), NGram)
+    own = estimate(torch.tensor([*tokenizer.encode("it's well"), tokenizer.end]), 2, tokenizer.size, tokenizer.end)
+    for name in ("labels.arpa", "labels.safetensors"):
+        save_ngram(tmp_path / name, own, tokenizer.labels)
+        assert isinstance(load_any_ngram(tmp_path / name, tokenizer), NGram)
+    save_word_lm(tmp_path / "words.safetensors", read_word_lm(arpa))
+    assert isinstance(load_any_ngram(tmp_path / "words.safetensors", tokenizer), WordNGram)
+    with pytest.raises(FewerError, match=r"labels\.arpa is over labels of another tokenizer"):
+        load_any_ngram(tmp_path / "labels.arpa", GPT2Like())
+
+
+def test_without_the_end_label_the_last_word_still_counts(arpa: Path) -> None:
+    whole = load_word_ngram(arpa, GPT2Like())
+    labels = torch.tensor([[0, 1, 3, GPT2Like.end]])
+    assert whole.without_end().score(labels).sum().item() / math.log(10) == pytest.approx(TOTAL + 0.2, abs=1e-5)
+    assert whole.score(labels).sum().item() / math.log(10) == pytest.approx(TOTAL, abs=1e-5)

@@ -125,6 +125,14 @@ def read_arpa(path: str | Path, labels: Sequence[str] | None = None, end: int = 
     return _Reader(path, None if labels is None else list(labels), end).read()
 
 
+def arpa_vocabulary(path: str | Path) -> list[str]:
+    """The spellings of all unigrams of an ARPA file, without <s>, </s> and <unk>."""
+    reader = _Reader(path, None, 0)
+    counts = reader.header()
+    words = [row[1] for _, block in reader.rows(1, counts[0]) for row in block]
+    return [word.decode(errors="replace") for word in words if word not in (START, END, UNKNOWN, b"<UNK>")]
+
+
 class _Reader:
     """Goes through a file section by section and counts lines for its complaints."""
 

@@ -11,6 +11,7 @@ and the numbers are not normalised over labels.
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Literal, NamedTuple
 
 import torch
@@ -75,6 +76,7 @@ class WordNGram(nn.Module):
         if config.unknown is None and unknown is None:
             raise ValueError("the word model has no <unk>; say what log-probability an unknown word has")
         self.model, self.end, self.vocab_size = model, end, len(pieces)
+        self.scores_end = True  # False: the end label only completes the last word
         self.config, self.remembers_unknown = config, unknown is not None
         unknown = model.end if unknown is None else unknown
         unigrams = model.node_log_probs[1 : 1 + model.vocab_size]
@@ -186,5 +188,11 @@ class WordNGram(nn.Module):
         values = self.ahead[self.arc_targets.index_select(0, arcs + 1)] - self.ahead[node].index_select(0, rows)
         scores.view(-1).scatter_(0, places, values)
         ended = torch.full_like(after, self.model.end)
-        scores[:, self.end] = gain + self.model.read(after, ended)[0]
+        scores[:, self.end] = gain + self.model.read(after, ended)[0] if self.scores_end else gain
         return scores
+
+    def without_end(self) -> "WordNGram":
+        """The same model, which says nothing about where a sentence ends."""
+        model = copy(self)
+        model.scores_end = False
+        return model

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -24,11 +24,12 @@ from fewer.models.ctc_prefix import CtcPrefixScorer
 from fewer.models.encoded import Encoded
 from fewer.models.lm import LanguageModel, LmScorer
 from fewer.models.phrases import Phrases
+from fewer.models.word_ngram import WordNGram
 from fewer.search.fusion import Fusion
 from fewer.search.scorer import Scorer
 from fewer.training.model_folder import CONFIG, TOKENIZER, LoadedModel, load_model
-from fewer.training.ngram_files import is_ngram_file, load_ngram
-from fewer.training.word_ngram import WordStyle, label_pieces
+from fewer.training.ngram_files import is_ngram_file
+from fewer.training.word_ngram import WordStyle, label_pieces, load_any_ngram
 
 
 class Recogniser(Protocol):
@@ -112,7 +113,8 @@ class System:
         if self.ilm is not None and self.ilm.separate is not None:
             scorers.append(LmScorer(self.ilm.separate, "ilm"))
         if self.lm is not None:
-            scorers.append(LmScorer(self.lm))
+            words_only = isinstance(self.lm, WordNGram) and not self._end_scored_by(["lm"])
+            scorers.append(LmScorer(cast(WordNGram, self.lm).without_end() if words_only else self.lm))
         if self.words is not None:
             scorers.append(LmScorer(self.words, "words"))
         if self.ctc:
@@ -128,17 +130,19 @@ class System:
     def fusion(self, scales: Mapping[str, float], scorers: list[Scorer] | None = None) -> Fusion:
         """The search's score; `scorers` made before (by `scorers()`) can be used again with other scales."""
         recogniser, scorers = self.recogniser, scorers or self.scorers()
-        by = self.end_scored_by if self.end_scored_by is not None else recogniser.end_scored_by
         terms = [term for scorer in scorers for term in scorer.terms]
-        by = None if by is None else [*by, "words"]  # which must take back what an unfinished phrase got
-        return Fusion(
-            scorers,
-            {"aed": 1.0, **scales},
-            recogniser.tokenizer.end,
-            None if by is None else [term for term in by if term in terms],
-            recogniser.suppress,
-            recogniser.suppress_first,
-        )
+        by = self._end_scored_by(terms)
+        if "words" in terms:  # it takes back what an unfinished phrase got
+            by.append("words")
+        if "lm" in terms and isinstance(self.lm, WordNGram):  # the last word is scored where it ends
+            by.append("lm")
+        masks = (recogniser.suppress, recogniser.suppress_first)
+        return Fusion(scorers, {"aed": 1.0, **scales}, recogniser.tokenizer.end, by, *masks)
+
+    def _end_scored_by(self, terms: Sequence[str]) -> list[str]:
+        """Those of the terms that are to score the end label."""
+        by = self.end_scored_by if self.end_scored_by is not None else self.recogniser.end_scored_by
+        return [term for term in terms if by is None or term in by]
 
 
 def load_recogniser(
@@ -184,18 +188,20 @@ def load_system(
 
 
 def load_lm(source: str | Path, tokenizer: Tokenizer) -> LanguageModel:
-    """A language model over `tokenizer`'s labels: a folder of `fewer train`, an n-gram file, or hf:NAME_OR_FOLDER."""
+    """A language model over `tokenizer`'s labels: a folder of `fewer train`, an n-gram file of labels or of words,
+    hf:NAME of a Hugging Face causal LM, or the folder of one."""
     if (name := hugging_face(source)) is not None:
         from fewer.adapters.hf_lm import load_hf_lm
 
         return load_hf_lm(name, tokenizer.labels, tokenizer.end)
     path = Path(source)
     if is_ngram_file(path):
-        return load_ngram(path, tokenizer.labels, tokenizer.end)
+        return load_any_ngram(path, tokenizer)
     if not (path / CONFIG).exists():
+        missing = "" if path.exists() else " (there is no such file or folder)"
         raise FewerError(
-            f"{source} is no language model: give a folder of `fewer train`, an n-gram file of `fewer ngram`, "
-            "or hf:NAME for a Hugging Face causal LM"
+            f"{source} is no language model{missing}: give a folder of `fewer train`, an n-gram file (.arpa, .arpa.gz, "
+            ".safetensors), or hf:NAME for a Hugging Face causal LM; of a KenLM binary, the ARPA file it was made from"
         )
     loaded = load_model(path)
     if loaded.tokenizer.fingerprint != tokenizer.fingerprint:
@@ -223,8 +229,11 @@ def _is_mark(text: bytes) -> bool:
 
 
 def hugging_face(source: str | Path) -> str | None:
-    """The name or folder of a Hugging Face LM, which is written hf:NAME."""
-    return str(source).removeprefix("hf:") if str(source).startswith("hf:") else None
+    """The name or folder of a Hugging Face LM, which is written hf:NAME; a folder of transformers is seen to be one."""
+    if str(source).startswith("hf:"):
+        return str(source).removeprefix("hf:")
+    path = Path(source)
+    return str(source) if (path / "config.json").exists() and not (path / CONFIG).exists() else None
 
 
 def load_lm_and_tokenizer(source: str | Path, model: str | Path | None = None) -> tuple[LanguageModel, Any]:
@@ -239,7 +248,7 @@ def load_lm_and_tokenizer(source: str | Path, model: str | Path | None = None) -
     if model is None:
         raise FewerError(f"{source} is an n-gram file: give a model folder whose tokenizer it was made with (--model)")
     tokenizer = load_tokenizer(Path(model) / TOKENIZER)
-    return load_ngram(source, tokenizer.labels, tokenizer.end), tokenizer
+    return load_any_ngram(source, tokenizer), tokenizer
 
 
 def _load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:

@@ -69,6 +69,15 @@ def write_binary(path: str | Path, model: NGram, format: str, metadata: dict[str
         stream.write(data)
 
 
+def binary_format(path: str | Path) -> str | None:
+    """What kind of model a binary file says that it holds."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return (file.metadata() or {}).get("format")
+    except (OSError, SafetensorError) as error:
+        raise FewerError(f"cannot read {path} as an n-gram model: {error}") from error
+
+
 def read_binary(path: str | Path, format: str) -> tuple[NGram, dict[str, str]]:
     """The model and its strings; an error if the file is of another kind."""
     try:

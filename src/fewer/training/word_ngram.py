@@ -9,15 +9,25 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from fewer.data.arpa import read_arpa
+from fewer.data.arpa import arpa_vocabulary, arpa_words, read_arpa
 from fewer.errors import FewerError
 from fewer.models.ngram import NGram
 from fewer.models.word_ngram import Piece, WordNGram, WordNGramConfig
-from fewer.training.ngram_files import BINARY_SUFFIX, ngram_of_arpa, read_binary, write_binary
+from fewer.training.ngram_files import (
+    BINARY_SUFFIX,
+    binary_format,
+    load_ngram,
+    ngram_of_arpa,
+    read_binary,
+    write_binary,
+)
 
 WORD_FORMAT = "fewer-word-ngram/1"
 SENTENCEPIECE_MARK, GPT2_MARK, CONTINUES = "▁", "Ġ", "@@"
 SPECIAL = re.compile(r"<\|.*\|>")  # labels that write nothing, as Whisper's tasks and time stamps
+
+
+ZERO = -100.0  # natural logarithm of a probability that stands for "never"
 
 
 class Labels(Protocol):
@@ -84,13 +94,46 @@ def save_word_lm(path: str | Path, lm: WordLm) -> None:
     write_binary(path, lm.model, WORD_FORMAT, metadata)
 
 
+def load_any_ngram(path: str | Path, tokenizer: Labels) -> NGram | WordNGram:
+    """An n-gram file over a tokenizer's own labels, or over words, which are then scored where they end."""
+    if str(path).endswith(BINARY_SUFFIX):
+        of_words = binary_format(path) == WORD_FORMAT
+    else:
+        of_words = _is_of_words(path, tokenizer)
+    return load_word_ngram(path, tokenizer) if of_words else load_ngram(path, tokenizer.labels, tokenizer.end)
+
+
+def _is_of_words(path: str | Path, tokenizer: Labels) -> bool:
+    """Whether an ARPA file is over words; an error if it is over the labels of another tokenizer."""
+    words = arpa_vocabulary(path)
+    marked, has_marks = any(map(_has_mark, words)), any(map(_has_mark, tokenizer.labels))
+    known = set(arpa_words(tokenizer.labels, tokenizer.end))
+    others = [word for word in words if word not in known]
+    if marked == has_marks and not others:
+        return False
+    if sum(map(_has_mark, words)) > len(words) // 10:
+        raise FewerError(
+            f"{path} is over labels of another tokenizer than the recogniser's: {others[0]!r} is none of its labels; "
+            "give text, or an LM over words or over the recogniser's own labels (`fewer ngram`)"
+        )
+    return True
+
+
+def _has_mark(label: str) -> bool:
+    return label.startswith((GPT2_MARK, SENTENCEPIECE_MARK)) or label.endswith(CONTINUES)
+
+
 def load_word_ngram(
     path: str | Path, tokenizer: Labels, config: WordNGramConfig | None = None, style: WordStyle | None = None
 ) -> WordNGram:
-    """A word-level LM's file as a model over the tokenizer's labels; `style` as its words show it by default."""
+    """A word-level LM's file as a model over the tokenizer's labels; `style` as its words show it by default.
+
+    Without a probability of unknown words, they are as likely as the least likely word.
+    """
     lm, config = read_word_lm(path), config or WordNGramConfig()
     if config.unknown is None and lm.unknown is None:
-        raise FewerError(f"{path} has no <unk>; say what log-probability a word has that it lacks (unknown)")
+        unigrams = lm.model.node_log_probs[1 : 1 + lm.model.vocab_size]
+        config = config.model_copy(update={"unknown": float(unigrams[unigrams > ZERO].min())})
     never = (lm.model.end, lm.unknown)
     written = [b"" if id in never else word.encode() for id, word in enumerate(lm.words)]
     style = style or WordStyle.of([word for id, word in enumerate(lm.words) if id not in never])
