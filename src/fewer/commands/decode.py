@@ -1,7 +1,7 @@
 """fewer decode: a set's N-best lists."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -32,42 +32,28 @@ def command(
         list[str] | None, typer.Option(help="Terms that score the end label (aed, lm, ilm, ctc); repeat; all if none.")
     ] = None,
     base: Annotated[str | None, typer.Option(help="Where the model of a bundle is, if not where it was.")] = None,
+    language: Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: de.")] = None,
+    task: Annotated[
+        Literal["transcribe", "translate"], typer.Option(help="What a multilingual Whisper does.")
+    ] = "transcribe",
 ) -> None:
     """Decode a set: N-best lists with every term's own score.
 
     A bundle has its own models, scales, beam and length policy; what is given here goes before them.
     Under torchrun, the processes share the utterances. The file is complete or absent.
     """
-    from fewer.adapters.bundle import is_bundle, load_bundle
-    from fewer.errors import FewerError
+    from dataclasses import replace
+
     from fewer.recipes.decode import decode
-    from fewer.recipes.system import load_system
-    from fewer.search.beam import SearchOptions
-    from fewer.search.nbest import LengthPolicy
+    from fewer.recipes.searching import Models, Wishes, load_search
     from fewer.training.world import joined
 
     with joined("cpu") as world:
-        if is_bundle(model):
-            if lm or ilm or words or ctc_scale or end_by:
-                raise FewerError(f"{model} is a bundle, which has its own models and policy: give scales at the most")
-            bundle = load_bundle(model, base)
-            system, usual, scales = bundle.system, bundle.options, bundle.scales
-        elif base is not None:
-            raise FewerError(f"{model} is not a bundle of `fewer adapt`, so it has no base model to be given")
-        else:
-            system = load_system(model, lm, ilm, ctc_scale != 0, end_by, words, cached=True)
-            usual = SearchOptions()
-            scales = {"lm": 0.3} if lm else {}
-            scales |= {"ilm": -0.2} if ilm else {}
-            scales |= {"words": 1.0} if words else {}
-            scales |= {"ctc": ctc_scale} if ctc_scale else {}
-        given = {"lm": lm_scale, "ilm": None if ilm_scale is None else -ilm_scale, "words": words_scale}
-        scales |= {term: scale for term, scale in given.items() if scale is not None and term in scales}
-        length = LengthPolicy(
-            usual.length.exponent if length_exponent is None else length_exponent,
-            usual.length.reward if reward is None else reward,
+        search = load_search(
+            Models(model, lm, ilm, words, ctc_scale, end_by, base, language, task, cached=True),
+            Wishes(lm_scale, ilm_scale, words_scale, beam, length_exponent, reward),
         )
-        options = SearchOptions(usual.beam if beam is None else beam, length, n_best, max_length)
-        count = decode(system, manifest, out, scales, options, world)
+        options = replace(search.options, n_best=n_best, max_length=max_length)
+        count = decode(search.system, manifest, out, search.scales, options, world)
         if world.first:
             print(f"{out}: {count} utterances")

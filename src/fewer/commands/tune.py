@@ -39,6 +39,10 @@ def command(
     end_by: Annotated[
         list[str] | None, typer.Option(help="Terms that score the end label (aed, lm, ilm, ctc); repeat; all if none.")
     ] = None,
+    language: Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: de.")] = None,
+    task: Annotated[
+        Literal["transcribe", "translate"], typer.Option(help="What a multilingual Whisper does.")
+    ] = "transcribe",
     normalise: Annotated[
         str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON or glm:FILE.")
     ] = "none",
@@ -72,7 +76,7 @@ def command(
         if world.size > 1:
             raise FewerError("fewer tune runs in one process; start it without torchrun")
     search = SearchOptions(beam, max_length=max_length)
-    recogniser = load_recogniser(model, cached=True)
+    recogniser = load_recogniser(model, language, task, cached=True)
     batches = list(encode_set(System(recogniser), Manifest(manifest)))
     methods = []
     for folder in ([None] if sf or not ilm else []) + list(ilm or []):

@@ -100,6 +100,15 @@ class FeatureReader:
             return self
         return FeatureReader(config, self.statistics, RawFeatures.open(config, manifest, cuts, apart=True).cache)
 
+    @property
+    def sampling_rate(self) -> int:
+        """Of the audio."""
+        return self.raw.config.sampling_rate
+
+    def of(self, samples: Tensor) -> Tensor:
+        """The features of audio at `sampling_rate`. (samples,) -> (T, F)"""
+        return self.normalise(self.raw.extractor(samples))
+
     def read(self, cut: Cut, speed: float = 1.0) -> Tensor:
         """The cut's features at `speed` times the speed. (T, F) float32"""
         return self.normalise(self.raw.read(cut, speed))

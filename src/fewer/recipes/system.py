@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor
 
-from fewer.data.batches import Batch, UtteranceConfig
+from fewer.data.batches import Batch, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
 from fewer.data.reading import Batches
 from fewer.data.terms import spellings
@@ -40,12 +40,23 @@ class Recogniser(Protocol):
     suppress: Tensor | None  # (V,) labels that never come
     suppress_first: Tensor | None  # (V,) the same for the first label
     end_scored_by: Sequence[str] | None  # terms that score the end label by default; None: all
+    sampling_rate: int  # of what it listens to
+    longest: float  # seconds that it should hear at once
+    at_once: int  # utterances that should be searched together
 
     def batches(self, manifest: Manifest, config: UtteranceConfig) -> Batches[Batch]:
         """The utterances of a manifest as batches of what it hears."""
         ...
 
     def encode(self, batch: Batch) -> Encoded: ...
+
+    def listen(self, waveforms: Sequence[Tensor]) -> Encoded:
+        """Encode utterances that are samples of one channel. (samples,) each"""
+        ...
+
+    def no_speech(self, encoded: Encoded) -> Tensor | None:
+        """The probability that nobody speaks, if it can tell. (B,)"""
+        ...
 
     def max_lengths(self, encoded: Encoded) -> Tensor:
         """How many labels each utterance may have, end label counted. (B,)"""
@@ -70,10 +81,15 @@ class AedRecogniser:
     suppress: Tensor | None = None
     suppress_first: Tensor | None = None
     end_scored_by: Sequence[str] | None = None
+    longest = 30.0  # about the longest utterance of the corpora that such models are trained on
+    at_once = 16
 
     def __init__(self, loaded: LoadedModel):
         self.loaded, self.aed = loaded, loaded.aed
         self.tokenizer, self.fingerprint = loaded.tokenizer, loaded.fingerprint
+        assert loaded.features is not None  # of a recogniser
+        self.features = loaded.features
+        self.sampling_rate = self.features.sampling_rate
 
     def batches(self, manifest: Manifest, config: UtteranceConfig) -> Batches[Batch]:
         return speech_batches(self.loaded, manifest, config, transcripts=False)
@@ -81,6 +97,14 @@ class AedRecogniser:
     @torch.inference_mode()
     def encode(self, batch: Batch) -> Encoded:
         return self.aed.encode(batch.features, batch.feature_lengths)
+
+    @torch.inference_mode()
+    def listen(self, waveforms: Sequence[Tensor]) -> Encoded:
+        features = [self.features.of(samples) for samples in waveforms]
+        return self.aed.encode(*pad(features, torch.zeros(0, self.features.dim)))
+
+    def no_speech(self, encoded: Encoded) -> None:
+        return None
 
     def max_lengths(self, encoded: Encoded) -> Tensor:
         return encoded.lengths
@@ -167,13 +191,15 @@ def load_system(
     ctc: bool = False,
     end_scored_by: Sequence[str] | None = None,
     words: str | Path | None = None,
+    language: str | None = None,
+    task: str = "transcribe",
     cached: bool = False,
 ) -> System:
     """Load recogniser, LM, ILM and a list of names and terms, and make sure that they speak the same labels.
 
-    cached: as in `load_recogniser`.
+    language, task, cached: as in `load_recogniser`.
     """
-    recogniser = load_recogniser(model, cached=cached) if isinstance(model, str | Path) else model
+    recogniser = load_recogniser(model, language, task, cached) if isinstance(model, str | Path) else model
     given: dict[str, Any] = {"model": model if isinstance(model, str | Path) else None, "lm": lm, "ilm": ilm}
     given["words"] = words
     return System(

@@ -22,7 +22,7 @@ from fewer.adapters.whisper.scorer import WhisperScorer
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
 from fewer.data.tokenizers import Tokenizer
-from fewer.data.whisper_tokens import WhisperTokenizer
+from fewer.data.whisper_tokens import NO_TIMESTAMPS, WhisperTokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint
 from fewer.ilm.methods import IlmConfig
@@ -30,6 +30,7 @@ from fewer.models.context import Context
 from fewer.models.encoded import Encoded
 
 CONFIG = "config.json"  # of transformers' model folders
+AT_ONCE = 32  # utterances at the most that are searched together
 HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch may have
 
 
@@ -52,14 +53,18 @@ class WhisperRecogniser:
         self.decoder = WhisperDecoder.from_transformers(model)
         self.attention = Listening(self.decoder)
         self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
+        self.nobody = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>, or <|nocaptions|> in older files
+        self.sampling_rate = self.features.sampling_rate
+        self.longest = self.features.max_samples / self.sampling_rate
+        heard = 2 * self.attention.size * self.encoder.states * 4  # bytes of an utterance
+        self.at_once = max(1, min(AT_ONCE, HEARD // heard))
 
     def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
         """Utterances as Whisper hears them; so few in a batch that what the decoder keeps of them has room.
 
         transcripts: they are there, and wanted as labels.
         """
-        heard = 2 * self.attention.size * self.encoder.states * 4  # bytes of an utterance
-        most = max(1, min(config.max_sequences, HEARD // heard))
+        most = min(config.max_sequences, self.at_once)
         longest = self.features.max_frames + int(TOO_LONG / self.features.frame_shift)
         update = {"max_size": max(config.max_size, longest), "max_sequences": most}
         tokenizer = self.tokenizer if transcripts else None
@@ -72,6 +77,13 @@ class WhisperRecogniser:
         """Encode utterances of at most 30 s, one channel at 16 kHz each. (samples,) each"""
         features, lengths = pad([self.features(samples) for samples in waveforms], torch.zeros(0, self.features.dim))
         return self.encoder.encode(features, lengths)
+
+    @torch.inference_mode()
+    def no_speech(self, encoded: Encoded) -> Tensor:
+        """P(<|nospeech|>) as the very first label. (B,)"""
+        start = torch.full((len(encoded), 1), self.prompt[0], device=encoded.states.device)
+        first = WhisperLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)
+        return first[:, 0, self.nobody].exp()
 
     def max_lengths(self, encoded: Encoded) -> Tensor:
         """As many labels as the decoder has positions for. (B,)"""

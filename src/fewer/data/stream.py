@@ -1,0 +1,80 @@
+"""Audio files of any length, read in blocks: one channel, at the wanted rate, never the whole file in memory."""
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import torch
+from torch import Tensor
+
+from fewer.data.audio import TOLERANCE, resample
+from fewer.errors import FewerError
+
+BLOCK = 10.0  # seconds that are read at once
+MARGIN = 64  # periods of the lower rate that a resampled block needs on either side, and more
+FORMATS = "WAV, FLAC, OGG and MP3 files can be read; convert others, such as `ffmpeg -i in.m4a out.wav`"
+
+
+class AudioStream:
+    """A file's samples, its channels mixed down, at `rate`: iterate over it for one block after the other."""
+
+    def __init__(self, path: str | Path, rate: int):
+        self.path, self.rate = Path(path), rate
+        try:
+            about = soundfile.info(str(path))
+        except (soundfile.SoundFileError, OSError, TypeError) as error:
+            raise FewerError(f"{path}: {self._reason(error)}") from error
+        if not about.frames:
+            raise FewerError(f"{path}: the file holds no audio")
+        self.frames, self.source_rate = about.frames, about.samplerate
+        self.duration = self.frames / self.source_rate  # seconds, by the file's header
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """(T,) float32 each"""
+        ratio = Fraction(self.source_rate, self.rate)
+        if ratio == 1:
+            yield from self._read(round(BLOCK * self.rate))
+            return
+        unit = ratio.numerator  # samples that become a whole number of samples
+        size = unit * max(1, round(BLOCK * self.source_rate / unit))
+        margin = unit * math.ceil(MARGIN * max(1.0, float(ratio)) / unit)
+        skipped = int(margin / ratio)
+        held = torch.zeros(margin)  # the last block's end, and this one
+        for block in self._read(size):
+            held = torch.cat([held, block])
+            whole = (len(held) - 2 * margin) // unit * unit  # all of this has its margin
+            if whole > 0:
+                yield resample(held[: whole + 2 * margin], self.source_rate, self.rate)[skipped:][: int(whole / ratio)]
+                held = held[whole:]
+        left = int((len(held) - margin) / ratio)
+        yield resample(torch.cat([held, torch.zeros(margin)]), self.source_rate, self.rate)[skipped:][:left]
+
+    def _read(self, size: int) -> Iterator[Tensor]:
+        """Blocks as they are in the file. (size,)"""
+        done = 0
+        try:
+            with soundfile.SoundFile(str(self.path)) as stream:
+                while len(block := stream.read(size, dtype="float32", always_2d=True)):
+                    if not np.isfinite(block).all():
+                        raise FewerError(f"{self.path}: the audio holds samples that are not finite numbers")
+                    done += len(block)
+                    yield torch.from_numpy(block.mean(axis=1))
+        except (soundfile.SoundFileError, OSError) as error:
+            where = f" after {done / self.source_rate:.1f} s" if done else ""
+            raise FewerError(f"{self.path}: {self._reason(error)}{where}") from error
+        if self.frames - done > TOLERANCE * self.source_rate:
+            ends = f"the file ends after {done / self.source_rate:.1f} of {self.duration:.1f} s"
+            raise FewerError(f"{self.path}: {ends}; is it complete?")
+
+    def _reason(self, error: Exception) -> str:
+        if not self.path.exists():
+            return "there is no such file"
+        if not self.path.is_file():
+            return "this is not a file"
+        if not self.path.stat().st_size:
+            return "the file is empty"
+        text = str(getattr(error, "error_string", error)).rstrip(".")
+        return f"cannot read the audio: {text}. {FORMATS}"

@@ -1,0 +1,71 @@
+"""Audio in blocks: the same samples as of the whole file, and clear words about files that cannot be read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from fewer.data.audio import resample
+from fewer.data.stream import BLOCK, AudioStream
+from fewer.errors import FewerError
+from tests.data.sounds import noise
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 16000, 44100, 48000])
+def test_blocks_are_what_the_whole_file_would_give(tmp_path: Path, rate: int) -> None:
+    samples = np.stack([noise(2.5 * BLOCK, rate, seed) for seed in (1, 2)], axis=1)[:-17]
+    soundfile.write(tmp_path / "call.wav", samples, rate, subtype="FLOAT")
+    stream = AudioStream(tmp_path / "call.wav", 16000)
+    blocks = list(stream)
+    assert len(blocks) >= 3
+    assert all(len(block) <= 1.1 * BLOCK * 16000 for block in blocks)
+    whole = resample(torch.from_numpy(samples.mean(axis=1)), rate, 16000)
+    torch.testing.assert_close(torch.cat(blocks), whole, atol=1e-6, rtol=0)
+    assert stream.duration == pytest.approx(len(samples) / rate)
+
+
+@pytest.mark.parametrize("length", [1, 2, 100, 441])
+def test_a_few_samples_are_enough(tmp_path: Path, length: int) -> None:
+    soundfile.write(tmp_path / "short.wav", noise(1, 44100)[:length], 44100, subtype="FLOAT")
+    blocks = torch.cat(list(AudioStream(tmp_path / "short.wav", 16000)))
+    assert len(blocks) == length * 16000 // 44100
+
+
+@pytest.mark.parametrize("ending", ["wav", "flac", "ogg", "mp3"])
+def test_formats_that_people_have(tmp_path: Path, ending: str) -> None:
+    times = np.arange(32000) / 16000
+    samples = 0.3 * np.sin(2 * np.pi * 440 * times).astype(np.float32)
+    soundfile.write(tmp_path / f"call.{ending}", samples, 16000)
+    got = torch.cat(list(AudioStream(tmp_path / f"call.{ending}", 16000)))
+    assert abs(len(got) - len(samples)) < 2000
+    assert float(got[4000:-4000].square().mean().sqrt()) == pytest.approx(0.3 / np.sqrt(2), rel=0.05)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "empty.wav").write_bytes(b"")
+    (tmp_path / "letter.wav").write_text("Dear Sir or Madam, " * 50)
+    soundfile.write(tmp_path / "nothing.wav", np.zeros(0), 16000)
+    broken = np.array([0.0, np.nan], dtype=np.float32)
+    soundfile.write(tmp_path / "nan.wav", broken, 16000, subtype="FLOAT")
+    for name, problem in (
+        ("missing.wav", "there is no such file"),
+        ("", "this is not a file"),
+        ("empty.wav", "the file is empty"),
+        ("letter.wav", "cannot read the audio.*ffmpeg"),
+        ("nothing.wav", "holds no audio"),
+        ("nan.wav", "not finite"),
+    ):
+        with pytest.raises(FewerError, match=f"{name}: .*{problem}"):
+            list(AudioStream(tmp_path / name, 16000))
+
+
+def test_a_truncated_file_gives_what_it_has_and_then_complains(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "cut.flac", noise(30), 16000)
+    whole = (tmp_path / "cut.flac").read_bytes()
+    (tmp_path / "cut.flac").write_bytes(whole[: len(whole) // 2])
+    got: list[torch.Tensor] = []
+    with pytest.raises(FewerError, match=r"cut\.flac.*after 1\d\.\d"):
+        got.extend(AudioStream(tmp_path / "cut.flac", 16000))
+    assert sum(map(len, got)) >= 10 * 16000

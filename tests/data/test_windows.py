@@ -1,0 +1,76 @@
+"""Windows: no sample lost, none too long, cut in pauses, however long the recording is."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fewer.data.windows import cut_windows, quietest
+from tests.data.sounds import noise
+
+RATE = 1000
+
+
+def speech(seconds: float, pauses: list[float], length: float = 0.5) -> Tensor:
+    """Noise with pauses of `length` seconds around these times."""
+    samples = noise(seconds, RATE)
+    for time in pauses:
+        samples[round((time - length / 2) * RATE) : round((time + length / 2) * RATE)] *= 0.01
+    return torch.from_numpy(samples)
+
+
+def in_blocks(samples: Tensor, size: int) -> Iterator[Tensor]:
+    return iter(samples.split(size))
+
+
+@pytest.mark.parametrize("size", [100, 4321, 100_000])
+def test_windows_follow_each_other_and_hold_every_sample(size: int) -> None:
+    samples = speech(100, [13, 26, 55])
+    windows = list(cut_windows(in_blocks(samples, size), RATE, longest=30, search=10))
+    assert torch.equal(torch.cat([window.samples for window in windows]), samples)
+    assert [window.start for window in windows] == [0, *(window.end for window in windows[:-1])]
+    assert max(len(window.samples) for window in windows) <= 30 * RATE
+    assert min(len(window.samples) for window in windows[:-1]) >= 20 * RATE
+
+
+def test_a_window_ends_in_the_middle_of_a_pause() -> None:
+    windows = list(cut_windows([speech(70, [13, 26, 51])], RATE, longest=30, search=10))
+    assert [round(window.end / RATE, 1) for window in windows] == pytest.approx([26, 51, 70], abs=0.15)
+
+
+def test_a_short_gap_is_no_pause() -> None:
+    samples = speech(30, [24]) * torch.ones(30 * RATE).index_fill(0, torch.arange(27000, 27100), 0.0)
+    assert quietest(samples[20000:], RATE) / RATE + 20 == pytest.approx(24, abs=0.15)
+
+
+def test_in_silence_windows_are_as_long_as_they_may_be() -> None:
+    windows = list(cut_windows([torch.zeros(65 * RATE)], RATE, longest=30, search=10))
+    assert [len(window.samples) / RATE for window in windows[:2]] == pytest.approx([30, 30], abs=0.2)
+    assert len(windows) == 3
+
+
+def test_what_fits_is_one_window_and_nothing_is_none() -> None:
+    (window,) = cut_windows([torch.zeros(30 * RATE)], RATE, longest=30, search=10)
+    assert (window.start, window.end) == (0, 30 * RATE)
+    assert not list(cut_windows([], RATE, longest=30, search=10))
+    assert not list(cut_windows([torch.zeros(0)], RATE, longest=30, search=10))
+
+
+def test_a_two_hour_recording_is_read_as_its_windows_are_used() -> None:
+    """One window and one block are in memory; nothing is read ahead."""
+    read = 0
+
+    def blocks() -> Iterator[Tensor]:
+        nonlocal read
+        for number in range(720):
+            read += 1
+            yield torch.from_numpy(noise(10, RATE, seed=number))
+
+    heard = np.int64(0)
+    for window in cut_windows(blocks(), RATE, longest=30, search=10):
+        heard += len(window.samples)
+        assert 10 * read * RATE <= window.end + 40 * RATE
+        assert window.samples.untyped_storage().nbytes() <= 4 * 40 * RATE
+    assert heard == 7200 * RATE
