@@ -1,6 +1,6 @@
 """CPU-seconds of the decoder part of a beam search, alone and fused with an LSTM LM and a Mini-LSTM ILM.
 
-    python benchmarks/decode.py [--paper]     # --paper: the cost of an ILM at the paper's full sizes as well
+    python benchmarks/decode.py [--paper] [--quick]     # --paper: the cost of an ILM at the paper's full sizes as well
 
 The recogniser of train_step.py; 8 utterances × 600 frames, beam 12, 30 steps, the end label suppressed. The last line
 is JSON with `aed_decoder_cpu_seconds`, `fused_decoder_cpu_seconds` and `peak_share` (one thread).
@@ -11,7 +11,7 @@ import json
 import time
 
 import torch
-from machine import cpu_seconds, matmul_peak
+from machine import QUICK, cpu_seconds, matmul_peak
 from train_step import CONFIG
 
 from fewer.ilm.contexts import MiniLstmContext, SequenceMeanContext
@@ -48,26 +48,26 @@ def products(config: AedConfig, utterances: int, frames: int, terms: int, lm_wei
     return 2 * (once + rows * (terms * shared + attention + lm_weights))
 
 
-def small() -> dict[str, float]:
+def small(utterances: int = 8, frames: int = 600, steps: int = STEPS, repeats: int = 5) -> dict[str, float]:
     torch.manual_seed(0)
     aed = AED(CONFIG).eval()
-    features, lengths = torch.randn(8, 600, 40), torch.full((8,), 600)
+    features, lengths = torch.randn(utterances, frames, 40), torch.full((utterances,), frames)
     with torch.inference_mode():
         encoded = aed.encode(features, lengths)
-        encoder = cpu_seconds(lambda: aed.encode(features, lengths), 3)
+        encoder = cpu_seconds(lambda: aed.encode(features, lengths), min(repeats, 3))
     lm = LstmLm(LstmLmConfig(vocab_size=1000, embedding=256, size=512)).eval()
     mini = MiniLstmContext(256, CONFIG.encoder.output)
     plain = [AedScorer(aed)]
     fused = [AedScorer(aed, {"ilm": mini}), LmScorer(lm)]
     scales = {"aed": 1.0, "lm": 0.4, "ilm": -0.3}
-    peak = matmul_peak()
+    peak = matmul_peak(repeats=4 * repeats)
     lm_weights = 4 * 512 * 512 + 512 * 1000  # the LM; its label side is a table
     lm_weights += 4 * 50 * (256 + 50) + 50 * (4 * 512 + 512)  # the Mini-LSTM, its linear map folded
     result = {}
     for name, scorers, terms, extra in (("aed", plain, 1, 0), ("fused", fused, 2, lm_weights)):
         used = {term: scales[term] for scorer in scorers for term in scorer.terms}
-        seconds = cpu_seconds(lambda s=scorers, u=used: search(s, u, encoded), 5)
-        operations = products(CONFIG, 8, encoded.states.shape[1], terms, extra)
+        seconds = cpu_seconds(lambda s=scorers, u=used: search(s, u, encoded, steps), repeats)
+        operations = products(CONFIG, utterances, encoded.states.shape[1], terms, extra)
         share = operations / seconds / peak
         print(f"{name:6} decoder {seconds:.3f} CPU-s, {operations / 1e9:.1f} GFLOP, {share:.2f} of the matmul peak")
         result |= {f"{name}_decoder_cpu_seconds": seconds, "peak_share": share}
@@ -113,7 +113,11 @@ def paper(name: str, layers: int, vocab_size: int, decoder_state: str, steps: in
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--paper", action="store_true")
+    parser.add_argument("--quick", action="store_true", help=QUICK)
     arguments = parser.parse_args()
+    if arguments.quick:
+        small(utterances=1, frames=60, steps=2, repeats=1)
+        return
     if arguments.paper:
         torch.set_num_threads(1)
         paper("LibriSpeech", 24, 10025, "lstm")

@@ -1,11 +1,12 @@
 """Cost per utterance and memory of decoding sets of 10, 100 and 1,000 utterances.
 
-    python benchmarks/decode_flat.py
+    python benchmarks/decode_flat.py [--sizes 10 100 1000]
 
 A recogniser with random weights reads one noisy recording again and again, from manifest to N-best file, beam 4. The
 last line is JSON with CPU-milliseconds per utterance and peak memory (MB) of each size.
 """
 
+import argparse
 import json
 import resource
 import tempfile
@@ -28,8 +29,6 @@ from fewer.recipes.decode import decode
 from fewer.recipes.system import load_system
 from fewer.search.beam import SearchOptions
 from fewer.training.model_folder import CONFIG, STATISTICS, TOKENIZER, save_model
-
-SIZES = (10, 100, 1000)
 
 
 def write_model(folder: Path) -> None:
@@ -68,6 +67,9 @@ def write_manifest(folder: Path, utterances: int) -> Path:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 100, 1000])
+    sizes = parser.parse_args().sizes
     torch.set_num_threads(1)
     result = {}
     with tempfile.TemporaryDirectory() as name:
@@ -76,7 +78,7 @@ def main() -> None:
         system = load_system(folder / "model")
         options = SearchOptions(beam=4, max_length=20)
         decode(system, write_manifest(folder, 8), folder / "warm.jsonl", {}, options)
-        for size in SIZES:
+        for size in sizes:
             manifest = write_manifest(folder, size)
             began = time.process_time()
             decode(system, manifest, folder / f"{size}-out.jsonl", {}, options)

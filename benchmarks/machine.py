@@ -5,10 +5,13 @@ from collections.abc import Callable
 
 import torch
 
+QUICK = "tiny sizes, everything once: to see it run; the numbers mean nothing"  # help of --quick
+
 
 def cpu_seconds(function: Callable[[], object], repeats: int = 5) -> float:
-    """The least CPU time of several runs, after one to warm up: noise only ever adds."""
-    function()
+    """The least CPU time of several runs, after one to warm up (if there are several): noise only ever adds."""
+    if repeats > 1:
+        function()
     best = float("inf")
     for _ in range(repeats):
         began = time.process_time()
@@ -17,7 +20,7 @@ def cpu_seconds(function: Callable[[], object], repeats: int = 5) -> float:
     return best
 
 
-def matmul_peak(size: int = 1024) -> float:
+def matmul_peak(size: int = 1024, repeats: int = 20) -> float:
     """Floating-point operations per CPU-second of a square float32 matrix product."""
     a, b = torch.randn(size, size), torch.randn(size, size)
-    return 2 * size**3 / cpu_seconds(lambda: a @ b, repeats=20)
+    return 2 * size**3 / cpu_seconds(lambda: a @ b, repeats)

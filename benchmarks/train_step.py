@@ -1,6 +1,6 @@
 """CPU-seconds of one full training step (forward, backward, Adam) and its share of the machine's matmul peak.
 
-    python benchmarks/train_step.py [--threads 1]
+    python benchmarks/train_step.py [--threads 1] [--quick]
 
 6×256 BLSTM, decoder 512, energy 512, embedding 256, readout 512, V = 1000; 8 utterances × 600 frames, 30 labels.
 The last line is JSON with `cpu_seconds` and `peak_share`.
@@ -11,7 +11,7 @@ import json
 import resource
 
 import torch
-from machine import cpu_seconds, matmul_peak
+from machine import QUICK, cpu_seconds, matmul_peak
 
 from fewer.models.aed import AED, AedConfig
 from fewer.models.decoder import DecoderConfig
@@ -91,8 +91,12 @@ def decoder_memory() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help=QUICK)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    if arguments.quick:
+        print(f"one step of 1 × 60 frames: {cpu_seconds(Step(CONFIG, 1, 60, 3), 1):.2f} CPU-s")
+        return
     memory = decoder_memory()
     peak = matmul_peak()
     step = Step(CONFIG, 8, 600, 30)

@@ -86,8 +86,8 @@ def _read_file(cut: MonoCut, column: int) -> np.ndarray:
 
 
 def _reason(file: str, error: Exception) -> str:
-    if not isinstance(error, soundfile.SoundFileError | OSError):
-        return str(error)
+    if "://" in file or not isinstance(error, soundfile.SoundFileError | OSError):
+        return str(error).partition("\n[extra info]")[0]  # in which lhotse repeats the whole cut
     if not Path(file).exists():
         return "there is no such file"
     hint = "convert it with sph2pipe if it is compressed" if file.endswith(".sph") else "is the file complete?"

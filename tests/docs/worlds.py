@@ -1,0 +1,80 @@
+"""What is there before a page's commands run: miniatures under the names that the page uses."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from fewer.config import parse_config
+from fewer.ilm.estimate import estimate_ilm
+from fewer.ilm.methods import IlmConfig
+from fewer.training.model_folder import load_model
+from fewer.training.ngram import estimate as estimate_ngram
+from fewer.training.ngram_files import save_ngram
+from tests.adapters.tiny import make_whisper, write_manifest
+from tests.data.corpora.builders import fisher, hub5e00, hub5e01, rt03, tedlium2, write_lines
+from tests.recipes.miniatures import said, write_gz, write_librispeech, write_switchboard
+from tests.training.tones import PITCHES
+
+
+def trained(folder: Path, tones: Path) -> None:
+    """models/aed, models/lm, lm.arpa, ilm/mini, and data/."""
+    for kind in ("aed", "lm"):
+        shutil.copytree(tones / kind, folder / "models" / kind)
+    (folder / "data").mkdir()
+    for target, source in (("train", "train"), ("dev", "dev"), ("test", "dev")):
+        shutil.copyfile(tones / f"{source}.jsonl", folder / "data" / f"{target}.jsonl")
+    tokenizer = load_model(tones / "aed").tokenizer
+    lines = (tones / "train.txt").read_text().splitlines()
+    stream = np.array([label for line in lines for label in (*tokenizer.encode(line), tokenizer.end)])
+    save_ngram(folder / "lm.arpa", estimate_ngram(stream, 2, tokenizer.size, tokenizer.end), tokenizer.labels)
+    estimate_ilm(tones / "aed", parse_config(IlmConfig, {"method": "zero"}, "zero"), folder / "ilm" / "mini")
+
+
+def speech(folder: Path, tones: Path) -> None:
+    """Kaldi data directories of tones, speech/{train,dev,test}, and domain.txt."""
+    rng, times = np.random.default_rng(3), np.arange(1600) / 16000
+    for name, count in (("train", 12), ("dev", 4), ("test", 4)):
+        texts = {f"{name}{n}": " ".join(said(rng, m) for m in range(n % 2 + 1)) for n in range(count)}
+        place = folder / "speech" / name
+        (place / "audio").mkdir(parents=True)
+        for id, text in texts.items():
+            samples = [0.3 * np.sin(2 * np.pi * PITCHES.get(letter, 0.0) * times) for letter in text]
+            soundfile.write(place / "audio" / f"{id}.flac", np.concatenate(samples), 16000)
+        write_lines(place / "wav.scp", *(f"{id} audio/{id}.flac" for id in texts))
+        write_lines(place / "text", *(f"{id} {text}" for id, text in texts.items()))
+        write_lines(place / "utt2spk", *(f"{id} speaker{n % 2}" for n, id in enumerate(texts)))
+    write_lines(folder / "domain.txt", *(said(rng, n) for n in range(40)))
+
+
+def corpora(folder: Path, tones: Path) -> None:
+    """The paper's corpora as they are distributed."""
+    rng = np.random.default_rng(7)
+    write_librispeech(folder, rng)
+    write_switchboard(folder / "LDC97S62", rng)
+    (folder / "LDC97S62" / "swb_ms98_transcriptions").rename(folder / "swb_ms98_transcriptions")
+    shutil.move(fisher(folder / "raw"), folder / "FISHER")
+    shutil.move(hub5e00(folder / "raw"), folder / "HUB5_2000")
+    disc, references = hub5e01(folder / "raw")
+    shutil.move(disc, folder / "LDC2002S13")
+    shutil.move(references, folder / "NIST_2001")
+    shutil.move(rt03(folder / "raw"), folder / "LDC2007S10")
+    tedlium2(folder)
+    (folder / "TEDLIUM_release2" / "LM").mkdir(exist_ok=True)
+    write_gz(folder / "TEDLIUM_release2" / "LM" / "news.en.gz", [said(rng, n) for n in range(40)])
+
+
+def whisper(folder: Path, tones: Path) -> None:
+    """A Whisper with random weights, and manifests of noise."""
+    make_whisper(folder / "whisper-tiny.en")
+    write_manifest(folder / "dev.jsonl", ["the cat", "a cat in a hat"], seed=1)
+
+
+BEFORE = {
+    "README.md": whisper,
+    "docs/cluster.md": trained,
+    "docs/estimator.md": trained,
+    "docs/recipes.md": corpora,
+    "docs/tutorial.md": speech,
+}
