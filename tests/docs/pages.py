@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PROGRAMS = {"fewer", "make", "python", "torchrun", "pip", "git", "wget", "cat", "cd", "export", "mkdir"}
+PROGRAMS = {"fewer", "make", "python", "torchrun", "pip", "git", "wget", "cat", "awk", "cd", "export", "mkdir"}
 FILE = re.compile(r"to\s+`([\w./-]+)`:\s*$")  # prose before a block that is to be written to a file
 
 

@@ -14,7 +14,7 @@ from fewer.training.ngram import estimate as estimate_ngram
 from fewer.training.ngram_files import save_ngram
 from tests.adapters.tiny import make_whisper, write_manifest
 from tests.data.corpora.builders import fisher, hub5e00, hub5e01, rt03, tedlium2, write_lines
-from tests.recipes.miniatures import said, write_gz, write_librispeech, write_switchboard
+from tests.recipes.miniatures import said, write_chapter, write_gz, write_librispeech, write_switchboard
 from tests.training.tones import PITCHES
 
 
@@ -52,6 +52,8 @@ def corpora(folder: Path, tones: Path) -> None:
     """The paper's corpora as they are distributed."""
     rng = np.random.default_rng(7)
     write_librispeech(folder, rng)
+    for speaker, name in ((90, "dev-clean"), (91, "train-clean-5")):
+        write_chapter(folder / "LibriSpeech" / name, speaker, 14, rng)
     write_switchboard(folder / "LDC97S62", rng)
     (folder / "LDC97S62" / "swb_ms98_transcriptions").rename(folder / "swb_ms98_transcriptions")
     shutil.move(fisher(folder / "raw"), folder / "FISHER")

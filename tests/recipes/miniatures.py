@@ -37,12 +37,17 @@ def said(rng: np.random.Generator, number: int = 0) -> str:
 def write_librispeech(root: Path, rng: np.random.Generator) -> Path:
     corpus = root / "LibriSpeech"
     for speaker, (name, count) in enumerate(LIBRISPEECH.items(), 10):
-        chapter = corpus / name / str(speaker) / "1"
-        texts = {f"{speaker}-1-{number:04d}": said(rng, number).upper() for number in range(count)}
-        for id, text in texts.items():
-            write_audio(chapter / f"{id}.flac", spoken(text))
-        write_lines(chapter / f"{speaker}-1.trans.txt", *(f"{id} {text}" for id, text in texts.items()))
+        write_chapter(corpus / name, speaker, count, rng)
     return corpus
+
+
+def write_chapter(folder: Path, speaker: int, count: int, rng: np.random.Generator) -> None:
+    """A speaker's only chapter in a set of LibriSpeech."""
+    chapter = folder / str(speaker) / "1"
+    texts = {f"{speaker}-1-{number:04d}": said(rng, number).upper() for number in range(count)}
+    for id, text in texts.items():
+        write_audio(chapter / f"{id}.flac", spoken(text))
+    write_lines(chapter / f"{speaker}-1.trans.txt", *(f"{id} {text}" for id, text in texts.items()))
 
 
 def write_switchboard(root: Path, rng: np.random.Generator) -> Path:
