@@ -23,7 +23,7 @@ from tests.data.corpora.builders import write_audio, write_lines
 from tests.data.test_pretrained import save_whisper
 from tests.recipes.miniatures import said, spoken
 
-RECIPES = ["mini-a", "mini-b", "mini-c", "mini-d-300", "mini-d-100", "mini-e", "mini-lstm-lm"]
+RECIPES = ["mini-a", "mini-b", "mini-c", "mini-d-600", "mini-d-100", "mini-e", "mini-lstm-lm"]
 EXPERIMENTS = ["mini-a-ilme", "mini-b-ilme", "mini-c-ilme", "mini-cross", "mini-small-dec", "mini-train-with-lm"]
 METHODS = ["none", "sf", "dr", "zero", "enc_avg", "ctx_avg", "seq_avg", "mini_lstm", "decoder_like", "lodr", "learned"]
 METHODS += ["distilled"]
@@ -54,7 +54,7 @@ def test_every_method_is_tuned_on_the_first_speakers_and_reported_on_the_others(
     assert (config.tune.stem, list(config.sets)) == ("dev-clean-tune", ["dev-clean-report"])
 
 
-@pytest.mark.parametrize("name", ["mini-c", "mini-d-300", "mini-d-100", "mini-e"])
+@pytest.mark.parametrize("name", ["mini-c", "mini-d-600", "mini-d-100", "mini-e"])
 def test_the_others_differ_from_mini_b_in_what_they_are_named_for_alone(name: str) -> None:
     one, other = (aed_recipe(recipe).model_dump() for recipe in ("mini-b", name))
     changed = "external_lm" if name == "mini-e" else "model"
@@ -128,5 +128,5 @@ def test_a_table_in_miniature_encodes_every_set_once(place: Path, monkeypatch: p
     other = config.lms["mini-gutenberg"].model_copy(
         update={"ngram": config.lms["mini-gutenberg"].ngram.model_copy(update={"order": 3})}  # type: ignore[union-attr]
     )
-    with pytest.raises(FewerError, match=r"gutenberg\.safetensors was estimated with another(.|\n)*order: 4 there"):
+    with pytest.raises(FewerError, match=r"gutenberg\.safetensors was estimated with another(.|\n)*order: 6 there"):
         run_experiment(config.model_copy(update={"lms": {"mini-gutenberg": other}}), "other")
