@@ -60,7 +60,7 @@ class PretrainedFeatures(FeatureExtractor):
 
 
 class WhisperFeatures(PretrainedFeatures):
-    """Whisper's encoder, by default on the utterance alone instead of the padded 30 s."""
+    """Whisper's encoder, by default on the utterance alone instead of the padded 30 s; longer ones in equal pieces."""
 
     def __init__(self, config: PretrainedConfig, encoder: nn.Module, prepare: Any):
         super().__init__(config, encoder, prepare)
@@ -74,11 +74,12 @@ class WhisperFeatures(PretrainedFeatures):
         return math.ceil(num_samples // self.prepare.hop_length / 2)
 
     def encode(self, samples: Tensor) -> Tensor:
-        if len(samples) > self.max_samples:
-            raise FewerError(
-                f"the audio lasts {len(samples) / self.sampling_rate:.1f} s, but {self.config.model} encodes "
-                f"at most {self.max_samples / self.sampling_rate:.0f} s; cut it into shorter segments"
-            )
+        pieces, frame = math.ceil(len(samples) / self.max_samples), 2 * self.prepare.hop_length
+        piece = math.ceil(len(samples) / pieces / frame) * frame  # whole frames, so that none is lost between two
+        return torch.cat([self.encode_piece(part) for part in samples.split(piece)])
+
+    def encode_piece(self, samples: Tensor) -> Tensor:
+        """At most 30 s. (T,) -> (T', D)"""
         if self.config.full_window:
             states = self.encoder(self.inputs(samples, "max_length")).last_hidden_state
             return states[0, : self.encoder_frames(len(samples))]
