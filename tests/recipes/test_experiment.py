@@ -15,6 +15,7 @@ from fewer.recipes.decode import decode, encode_set, search_set
 from fewer.recipes.experiment import Experiment
 from fewer.recipes.perplexity import measure
 from fewer.recipes.rescore import rescore
+from fewer.recipes.results import baseline
 from fewer.recipes.system import load_lm_and_tokenizer, load_system
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy, read_header, read_nbest
@@ -202,3 +203,23 @@ def test_audio_too_short_for_features_is_named_and_nothing_is_left(run: Path, to
         decode(load_system(run / "models" / "aed"), tmp_path / "short.jsonl", tmp_path / "n.jsonl", {})
     assert not (tmp_path / "n.jsonl").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".n.jsonl")]
+
+
+def test_rows_are_compared_with_shallow_fusion_of_their_own_recogniser_and_lm() -> None:
+    rows = [
+        {"method": "sf", "name": "sf"},
+        {"method": "sf", "name": "sf_small", "recogniser": "small"},
+        {"method": "sf", "name": "sf_other", "lm": "other"},
+        {"method": "none", "name": "none_small", "recogniser": "small"},
+        {"method": "zero", "name": "zero_small", "recogniser": "small"},
+        {"method": "zero", "name": "zero_other", "lm": "other"},
+        {"method": "zero", "name": "zero_small_other", "recogniser": "small", "lm": "other"},
+        {"method": "train_w_lm", "name": "with_lm", "recogniser": "with_lm"},
+        {"method": "none", "name": "none_with_lm", "recogniser": "with_lm"},
+    ]
+    values = {"title": "x", "train": "t", "dev": "d", "tune": "d", "sets": {"d": "d"}, "rows": rows}
+    values |= {"recognisers": {name: {"folder": name} for name in ("aed", "small", "with_lm")}}
+    values |= {"lms": {name: {"path": "lm"} for name in ("lm", "other")}}
+    config = parse_config(ExperimentConfig, values, "x")
+    found = [base.key if (base := baseline(config, row)) else None for row in config.rows]
+    assert found == [None, None, None, "sf_small", "sf_small", "sf_other", "sf_small", "sf", None]

@@ -166,6 +166,9 @@ def test_telephone_sets_are_scored_as_fewer_score_does(
         hypotheses = str(folder / "decodes" / name / "mini_lstm.jsonl")
         assert Fewer(monkeypatch, capsys)("score", hypotheses, *options)[0] == 0
         assert json.loads(Path(f"{name}.json").read_text())["wer"] == wer[name]["wer"]
+        assert results["references"][name] == f"{name}.stm"
+        (warning,) = (text for text in results["warnings"] if f"{name}.stm" in text)
+        assert "the sliders of the report page count them against the transcripts of the decoded segments" in warning
 
 
 def test_a_shared_model_of_another_configuration_is_refused(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:

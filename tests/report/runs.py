@@ -342,12 +342,13 @@ def write_telephone_lists(folder: Path) -> tuple[Path, Path]:
 
 
 def make_telephone_run(folder: Path) -> Path:
-    """A run of one method on a set that is scored with a GLM."""
+    """A run of one method on a set that is scored with a GLM, in the table by an STM file."""
     glm, lists = write_telephone_lists(folder)
     for place in ("pools", "decodes/dev"):
         (folder / place).mkdir(parents=True)
         (folder / place / "sf.jsonl").write_bytes(lists.read_bytes())
     rows = [{"method": "sf", "name": "Shallow fusion", "wer": {"dev": {"wer": 10.0}}}]
     results = {"title": "Telephone", "tuned_on": "dev", "sets": ["dev"], "rows": rows, "normaliser": f"glm:{glm}"}
+    results |= {"references": {"dev": "eval.stm"}}
     write_json(folder / "results.json", results)
     return folder

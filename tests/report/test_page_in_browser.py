@@ -258,6 +258,7 @@ def test_telephone_sets_are_scored_and_aligned_by_their_rules(browser: Chromium,
     pairs = load_pairs(folder / "telephone.jsonl", normaliser=load_normaliser(f"glm:{folder / 'telephone.glm'}"))
     errors = score(pairs.refs, pairs.hyps, rules="hubscr").errors
     assert shown(browser) == (f"{errors.wer:.2f}", errors.total, errors.words)
+    assert "in the table by eval.stm" in browser.run("document.querySelector('.controls .fine').textContent")
     put(browser, ".toolbar select", "all", "change")
     columns = browser.run(
         """[...document.querySelectorAll('.utterances > li')].map(li => [li.dataset.id, [...li.querySelectorAll(

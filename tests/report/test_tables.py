@@ -179,6 +179,20 @@ def test_a_narrow_terminal_cuts_nothing_off() -> None:
     assert "6.00–7.00" in text
 
 
+@pytest.mark.parametrize(("width", "intervals"), [(80, True), (60, False)])
+def test_three_sets_with_long_names_are_whole_on_narrow_terminals(width: int, intervals: bool) -> None:
+    names = ("target-dev", "target-test", "source-test")
+    rows = [
+        {"method": method, "name": "Decoder-like LM", "wer": {name: score(16.0) for name in names}}
+        for method in ("sf", "zero")
+    ]
+    console = Console(file=io.StringIO(), width=width)
+    print_table(results(rows=rows, sets=list(names), tuned_on="target-dev"), console=console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text
+    assert ("15.50–16.50" in text) == intervals
+
+
 def test_files_are_written_in_four_forms(tmp_path: Any) -> None:
     (tmp_path / "results.json").write_text(results().model_dump_json(by_alias=True))
     files = write_tables(read_results(tmp_path), tmp_path / "tables")

@@ -5,12 +5,10 @@ decodes/<set>/<row>.jsonl, results.json, table.md …
 """
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,10 +24,7 @@ from fewer.data.tokenizers import (
     train_words,
 )
 from fewer.errors import FewerError
-from fewer.evaluation.guards import UtteranceSet, text_overlap
 from fewer.evaluation.normalise import load_normaliser
-from fewer.evaluation.transcripts import load_pairs
-from fewer.evaluation.wer import Result, compare, score
 from fewer.files import atomic_write, read_json, write_json
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
@@ -37,11 +32,12 @@ from fewer.ilm.methods import IlmConfig
 from fewer.progress import say
 from fewer.recipes.config import ExperimentConfig, LmSource, ModelSource, NGramSource, Row
 from fewer.recipes.decode import EncodedBatch, decode, encode_set, header
+from fewer.recipes.results import results_of_run
 from fewer.recipes.separate import subtract_lm
 from fewer.recipes.system import System, load_recogniser, load_system
 from fewer.recipes.tuning import identity, tuning_method
 from fewer.search.beam import SearchOptions
-from fewer.search.nbest import read_header, read_nbest
+from fewer.search.nbest import read_header
 from fewer.training.configs import (
     TrainConfig,
     changed_keys,
@@ -54,7 +50,6 @@ from fewer.training.model_folder import CONFIG, WEIGHTS
 from fewer.training.ngram_files import save_ngram
 from fewer.training.ngram_text import ngram_of_texts
 from fewer.training.records import CURVES
-from fewer.training.run import versions
 from fewer.training.together import train_together
 from fewer.tuning.methods import Method, tune_all
 from fewer.tuning.pool import Metric
@@ -91,7 +86,7 @@ class Experiment:
             for row in self.config.rows:
                 for name in self.config.sets:
                     self._decode(row, name)
-        results = self._results()
+        results = results_of_run(self)
         write_json(self.folder / "results.json", results)
         return results
 
@@ -278,92 +273,6 @@ class Experiment:
                 return
         say(f"{row.label} on {set_name}")
         decode(system, self.config.sets[set_name], path, scales.terms, options)
-
-    def _result(self, row: Row, set_name: str) -> Result:
-        if (reference := self.config.references.get(set_name)) is not None:
-            return self._result_by(reference, row, set_name)
-        lists = list(read_nbest(self.nbest_path(row, set_name)))
-        refs = {nbest.id: nbest.ref or "" for nbest in lists}
-        hyps = {nbest.id: nbest.hypotheses[0].text for nbest in lists}
-        return self.metric.score(refs, hyps, {nbest.id: nbest.speaker or "" for nbest in lists})
-
-    def _result_by(self, reference: Path, row: Row, set_name: str) -> Result:
-        """As `fewer score --ref STM --segments MANIFEST` does: words are laid evenly over their segments."""
-        normaliser, manifest = self.metric.normaliser, self.config.sets[set_name]
-        pairs = load_pairs(self.nbest_path(row, set_name), reference, normaliser=normaliser, segments=manifest)
-        return score(pairs.refs, pairs.hyps, pairs.speakers, rules="hubscr" if normaliser.glm else "sclite")
-
-    def _results(self) -> dict[str, Any]:
-        config = self.config
-        scored = {(row.key, name): self._result(row, name) for row in config.rows for name in config.sets}
-        rows = []
-        for row in config.rows:
-            scales = self.scales(row)
-            wer = {}
-            for name in config.sets:
-                value = scored[row.key, name].to_json()
-                base = self._baseline(row)
-                value["p_vs_sf"] = compare(scored[row.key, name], scored[base.key, name]).p_bootstrap if base else None
-                wer[name] = value
-            tuned = read_json(self.folder / "tuning" / row.key / "tune.json")
-            rows.append(
-                {
-                    "method": row.method,
-                    "row": row.key,
-                    "name": row.label,
-                    "recogniser": config.recogniser_of(row),
-                    "lm_scale": scales.terms.get("lm", 0.0),
-                    "ilm_scale": -scales.terms.get("ilm", 0.0) + 0.0,
-                    "length": asdict(scales.length),
-                    "decodes": tuned["decodes"],
-                    "tune_wer": tuned["result"]["wer"],
-                    "ilm_ppl": self._ilm_perplexity(row),
-                    "ilm_ppl_set": Path(config.dev).stem,
-                    "wer": wer,
-                }
-            )
-        return {
-            "title": config.title,
-            "tuned_on": Path(config.tune).stem,
-            "tuned_on_fingerprint": UtteranceSet.of("", Manifest(config.tune, transcripts=False).ids()).fingerprint,
-            "normaliser": config.normaliser,
-            "sets": list(config.sets),
-            "rows": rows,
-            "paper": config.paper,
-            "warnings": self._warnings(),
-            "versions": versions(),
-            "seconds": self.seconds,
-            "threads": os.environ.get("OMP_NUM_THREADS"),
-            "seed": config.seed,
-        }
-
-    def _baseline(self, row: Row) -> Row | None:
-        """Shallow fusion with the same recogniser and LM."""
-        if row.method == "sf":
-            return None
-        if row.method == "none":
-            same = [r for r in self.config.rows if r.method == "sf" and (r.recogniser or "") == (row.recogniser or "")]
-        else:
-            same = [r for r in self.config.rows if r.method == "sf" and r.lm == row.lm]
-        return same[0] if same else None
-
-    def _ilm_perplexity(self, row: Row) -> float | None:
-        if not row.estimates:
-            return None
-        facts = read_json(self.ilm(row) / FACTS)
-        value: float = facts["perplexity"][Path(self.config.dev).stem]["ppl_label"]
-        return value
-
-    def _warnings(self) -> list[str]:
-        """Test transcripts that stand in the LMs' text."""
-        warnings = []
-        for name, path in self.config.sets.items() if self.config.lm_text else ():
-            manifest = Manifest(path, transcripts=False)
-            refs = dict(zip(manifest.ids(), manifest.texts(), strict=True))
-            found = text_overlap(refs, (line for text in self.config.lm_text for line in read_text(text)))
-            if found.count:
-                warnings.append(f"{name}: {found}")
-        return warnings
 
 
 def _check_same(config: TrainConfig, folder: Path) -> None:

@@ -39,6 +39,7 @@ def collect(run: Path, results: Results) -> tuple[dict[str, Any], Blob]:
         "tunedSets": [name for name in sets if results.tuned(name)],
         "sets": [name for name in sets if lists[name]],
         "resultSets": results.sets,
+        "references": results.references,
         "rows": [_row(results, row) for row in results.ordered],
         "start": _first_shown(results),
         "scaleStep": SCALE_STEP,
@@ -69,10 +70,16 @@ def _row(results: Results, row: Row) -> dict[str, Any]:
 
 
 def _first_shown(results: Results) -> str:
-    """The row that the page opens with: the best one on the set that was tuned on."""
-    rates = {row.key: results.wer_where_tuned(row) for row in results.ordered}
-    known = {key: rate for key, rate in rates.items() if rate is not None}
-    return min(known, key=lambda key: known[key]) if known else results.ordered[0].key
+    """The row that the page opens with: the best one on the set that was tuned on; of equals, one with more scales."""
+    rates = [(results.wer_where_tuned(row), row) for row in results.ordered]
+    known = [(rate, row) for rate, row in rates if rate is not None]
+    if not known:
+        return results.ordered[0].key
+    return min(known, key=lambda found: (found[0], -_scales(found[1])))[1].key
+
+
+def _scales(row: Row) -> int:
+    return 0 if row.method == "none" else 1 if row.ilm_ppl is None else 2
 
 
 def _lists_of(run: Path, results: Results, name: str, store: TextStore, blob: Blob) -> dict[str, Any]:

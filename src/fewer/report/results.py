@@ -50,6 +50,7 @@ class Row(Facts):
     name: str  # as printed
     row: str | None = None  # its key, which names its files; the method if not given
     recogniser: str = ""
+    baseline: str | None = None  # key of the row that it is compared with
     lm_scale: float = 0.0  # λ1
     ilm_scale: float = 0.0  # λ2
     length: Length = Length()
@@ -72,6 +73,7 @@ class Results(Facts):
     tuned_on_fingerprint: str | None = None  # of that set's utterances
     sets: list[str]  # in the order of the columns
     rows: list[Row]
+    references: dict[str, str] = {}  # set -> name of the .stm file that the rates of the rows were counted by
     warnings: list[str] = []
     paper: str | None = None  # table of the paper to print beside (see `fewer.report.paper`)
     normaliser: str = "none"  # by which texts were scored, as for `fewer score`
@@ -100,8 +102,9 @@ class Results(Facts):
         return self.tuned_on_fingerprint is not None and self.tuned_on_fingerprint in prints
 
     def baseline(self, row: Row) -> Row | None:
-        """Shallow fusion with the same recogniser; None for itself."""
-        found = [other for other in self.rows if other.method == "sf" and other.recogniser == row.recogniser]
+        """The row that it was compared with, else shallow fusion with the same recogniser; None for that itself."""
+        found = [other for other in self.rows if other.key == row.baseline]
+        found += [other for other in self.rows if other.method == "sf" and other.recogniser == row.recogniser]
         return found[0] if found and found[0].key != row.key else None
 
     def wer_where_tuned(self, row: Row) -> float | None:
@@ -118,9 +121,9 @@ class Results(Facts):
         return "better" if score.wer < other.wer else "worse" if score.wer > other.wer else ""
 
     def best(self, set_name: str) -> float | None:
-        """The lowest WER on a set, as printed."""
+        """The lowest WER on a set, as printed; None if all are equal."""
         found = [round(row.wer[set_name].wer, 2) for row in self.rows if set_name in row.wer]
-        return min(found, default=None)
+        return min(found) if found and (len(found) == 1 or min(found) < max(found)) else None
 
 
 def read_results(path: str | Path) -> Results:

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +22,8 @@ from fewer.files import atomic_write
 from fewer.report.grid import TUNED, Cell, Grid, Head, make_grid, mark, paper_row
 from fewer.report.paper import paper_table
 from fewer.report.results import Results, results_of
+
+Intervals = Literal["beside", "below", "none"]  # of the rates on a terminal
 
 WIDE = 10_000  # columns, for measuring a table as wide as it likes
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}"}
@@ -52,10 +54,10 @@ def print_table(results: Results | Mapping[str, Any], paper: str | None = None, 
     """Show the table on the terminal (standard output)."""
     grid = make_grid(results_of(results), paper)
     console = console or Console(highlight=False)
-    table = terminal_table(grid)
-    if console.measure(table, options=console.options.update(max_width=WIDE)).maximum > console.width:
-        table = terminal_table(grid, narrow=True)
-    console.print(table)
+    wide = console.options.update(max_width=WIDE)
+    tables = [terminal_table(grid, intervals) for intervals in ("beside", "below", "none")]
+    fitting = (table for table in tables if console.measure(table, options=wide).maximum <= console.width)
+    console.print(next(fitting, tables[-1]))
     for note in grid.notes:
         console.print(Text(note, style="dim"))
     for warning in grid.warnings:
@@ -200,23 +202,25 @@ def table_json(results: Results, paper: str | None = None) -> dict[str, Any]:
     }
 
 
-def terminal_table(grid: Grid, narrow: bool = False) -> Table:
-    """The table for a terminal, on a narrow one with intervals below the rates. Texts are never taken as markup."""
+def terminal_table(grid: Grid, intervals: Intervals = "beside") -> Table:
+    """The table for a terminal; if it has little room, in heads of two lines. Texts are never taken as markup."""
     table = Table(title=Text(grid.title), title_justify="left", pad_edge=False, box=None, header_style="bold")
     for head in grid.heads:
-        title = Text(head.title + (f" {TUNED}\n(tuned on)" if head.tuned else ""))
+        words = head.title if intervals == "beside" else head.title.replace(" ", "\n")
+        words = words.replace("-", "-\n") if intervals == "none" else words
+        title = Text(words + (f" {TUNED}\n(tuned on)" if head.tuned else ""))
         style = "dim" if head.kind == "paper" else "italic" if head.tuned else ""
         table.add_column(title, justify="left" if head.kind == "name" else "right", style=style, no_wrap=True)
     for starts, line in grid.groups():
         if starts:
             table.add_row()
-        table.add_row(*(_terminal_cell(cell, narrow) for cell in line.cells))
+        table.add_row(*(_terminal_cell(cell, intervals) for cell in line.cells))
     return table
 
 
-def _terminal_cell(cell: Cell, narrow: bool) -> Text:
+def _terminal_cell(cell: Cell, intervals: Intervals) -> Text:
     text = Text(cell.text, style="bold" if cell.best else "")
     text.append(cell.mark, style="green" if cell.mark.startswith("*") else "red")
-    if cell.interval:
-        text.append(f"\n{cell.interval}" if narrow else f" [{cell.interval}]", style="dim not bold")
+    if cell.interval and intervals != "none":
+        text.append(f"\n{cell.interval}" if intervals == "below" else f" [{cell.interval}]", style="dim not bold")
     return text

@@ -95,7 +95,7 @@ class Explorer {
     this.sliders.length = slider({
       id: "length",
       label: byReward ? "Length reward" : "Length exponent",
-      hint: byReward ? "added for each label" : "score / length^e",
+      hint: byReward ? "added for each label" : "score / lengthᵉ",
       min: lists.rewards[0],
       max: lists.rewards[1],
       step: 0.05,
@@ -124,7 +124,9 @@ class Explorer {
     const from = lists.pool
       ? `a pool of ${lists.hypotheses.toLocaleString("en")} hypotheses that tuning found`
       : `${lists.hypotheses.toLocaleString("en")} hypotheses of one search at the tuned scales; far from those, a new search would find better ones`;
-    return `Ranked live from ${from}. The ${kept} that can win somewhere are stored.`;
+    const reference = this.run.value.references[this.set];
+    const counted = reference ? ` Errors are counted by the transcripts of the segments, in the table by ${reference}.` : "";
+    return `Ranked live from ${from}. The ${kept} that can win somewhere are stored.${counted}`;
   }
 
   showSliders() {
@@ -227,7 +229,7 @@ class Explorer {
       yTop: Math.min(Math.max(...surface.wer), lowest * 2.5 + 0.5),
     });
     const chosen = surface.chosen[surface.names[0]];
-    const at = xs.reduce((best, x, i) => (Math.abs(x - chosen) < Math.abs(xs[best] - chosen) ? i : best), 0);
+    const at = nearest(xs, chosen);
     if (chosen !== undefined) chart.layer.append(svgEl("circle", { class: "chosen", cx: chart.px(xs[at]), cy: chart.py(surface.wer[at]), r: 7 }));
     const line = svgEl("line", { class: "here", y1: 12, y2: height - 38 });
     chart.layer.append(line);

@@ -64,6 +64,11 @@ function between(wer, rows, columns, column, row) {
   return low * (1 - dc) + high * dc;
 }
 
+// Index of the grid's value next to one; undefined stays so.
+function nearest(axis, value) {
+  return value === undefined ? undefined : axis.reduce((best, x, i) => (Math.abs(x - value) < Math.abs(axis[best] - value) ? i : best), 0);
+}
+
 // A bar that says which colour is which rate.
 function colourBar(scale) {
   const width = 34;
