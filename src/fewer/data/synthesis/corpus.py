@@ -1,6 +1,7 @@
 """The demo corpus on disk: recordings, manifests of lhotse cuts and text files, made by two processes, resumable."""
 
 import concurrent.futures
+import contextlib
 import io
 import json
 import multiprocessing
@@ -114,7 +115,8 @@ def _synthesise(jobs: list[tuple[Utterance, Path]], config: DemoCorpusConfig, wo
     babble = babble_of(config)
     pool = concurrent.futures.ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(config, babble))
     try:
-        recorded = pool.map(_record_one, jobs, chunksize=8)
+        with _interrupts_wait():  # until the processes ignore them
+            recorded = pool.map(_record_one, jobs, chunksize=8)
         with Bar("synthesising speech", len(jobs)) as bar:
             for _ in recorded:
                 bar.advance()
@@ -127,11 +129,22 @@ def _synthesise(jobs: list[tuple[Utterance, Path]], config: DemoCorpusConfig, wo
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C comes after the block; processes that are started in it do not notice it at all until they unblock it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 _worker: dict[str, Any] = {}  # what a synthesising process keeps between utterances
 
 
 def _start_worker(config: DemoCorpusConfig, babble: Samples) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's affair
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     threading.Thread(target=_follow_parent, daemon=True).start()
     _worker.update(sample_rate=config.sample_rate, babble=babble)
 
