@@ -8,7 +8,7 @@ import torch
 
 from fewer.errors import FewerError
 from fewer.search.beam import SearchOptions, beam_search
-from fewer.search.fusion import Fusion, Mapped
+from fewer.search.fusion import Fusion, Mapped, log_of_rest
 from fewer.search.nbest import LengthPolicy
 from tests.search.toys import TableScorer
 
@@ -139,3 +139,10 @@ def test_a_length_policy_is_made_of_numbers(value: float) -> None:
 def test_an_empty_utterance_is_an_error() -> None:
     with pytest.raises(FewerError, match="utterance 1"):
         beam_search(Fusion(scorers(), SCALES), range(3), torch.tensor([3, 0, 4]), SearchOptions())
+
+
+def test_what_suppressed_labels_leave_is_exact_however_much_they_have() -> None:
+    log_probs = torch.tensor([[[0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 30.0, 3.0]]]).log_softmax(-1)
+    kept = torch.tensor([True, True, False, True])
+    expected = log_probs[..., kept].logsumexp(-1, keepdim=True)
+    torch.testing.assert_close(log_of_rest(log_probs, (~kept).nonzero().flatten()), expected)

@@ -172,3 +172,10 @@ def test_utterances_that_never_end_are_counted() -> None:
         ]
 
     assert tune(endless, ("aed", "lm"), options()).trials[0].unended == 4
+
+
+def test_tuning_begins_where_it_is_told_to(channel: NoisyChannel) -> None:
+    result = tune(channel.decode, TERMS, options(budget=2, start={"lm": 0.31}))
+    first = result.trials[0].parameters
+    assert (first["lm"], first["ilm"]) == (0.31, 0.0)
+    assert len(result.trials) == 2

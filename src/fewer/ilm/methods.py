@@ -1,5 +1,6 @@
 """The methods by name, and the context that each puts into the decoder."""
 
+from pathlib import Path
 from typing import Literal, get_args
 
 import torch
@@ -58,6 +59,7 @@ class IlmConfig(Config):
     order: int = Field(default=2, ge=1)  # of the n-gram of lodr
     own_transcripts: bool = False  # the recogniser's in place of those given, which may be in another style
     language: str | None = None  # what is spoken, for a multilingual Whisper
+    encodings: Path | None = None  # folder where a Whisper's encoder states are kept, for the next time
     seed: int = Field(default=1, ge=0)
 
     @field_validator("method")

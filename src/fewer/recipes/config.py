@@ -19,6 +19,8 @@ NAMES = {
     "enc_avg": "E_D[h]",
     "ctx_avg": "E_D[c]",
     "seq_avg": "E_x[h]",
+    "seq_avg_all": "E_x[h], all frames",
+    "zero_encoder": "zero encoder states",
     "mini_lstm": "Mini-LSTM",
     "decoder_like": "Decoder-like LM",
     "lodr": "LODR",
@@ -82,7 +84,9 @@ class Row(Config):
     recogniser: str | None = None  # the first if not given
     lm: str | None = None  # the first if not given
     special_first: bool = True  # averages: ĉ_0 = 0
-    subtract: str | None = None  # dr, decoder_like: which of `lms`; None: one is trained as `fewer ilm` does
+    subtract: str | None = None  # dr, decoder_like, lodr: which of `lms`; None: one is trained as `fewer ilm` does
+    tuning: dict[str, Any] = Field(default={})  # options of tuning that differ for this row, such as `start`
+    second_pass: tuple[str, ...] = ()  # rows whose hypotheses it ranks anew, instead of a search of its own
 
     @field_validator("method")
     @classmethod
@@ -90,9 +94,15 @@ class Row(Config):
         check_method(method, "none", "sf", "train_w_lm")
         return method
 
+    @field_validator("tuning")
+    @classmethod
+    def _options(cls, tuning: dict[str, Any]) -> dict[str, Any]:
+        TuneOptions(**tuning)
+        return tuning
+
     @model_validator(mode="after")
     def _an_lm_is_subtracted(self) -> "Row":
-        if self.subtract is not None and self.method not in ("dr", "decoder_like"):
+        if self.subtract is not None and self.method not in ("dr", "decoder_like", "lodr"):
             raise ValueError(f"subtract: {self.method} estimates its internal LM from the recogniser; leave it out")
         return self
 
@@ -125,6 +135,7 @@ class ExperimentConfig(Config):
     ilm: dict[str, dict[str, Any]] = Field(default={})  # method -> its options; "all" holds for every method
     beam: int = Field(default=12, ge=1)
     processes: int = Field(default=1, ge=1)  # of this machine that train a model together
+    encodings: Path | None = None  # where a Whisper's encoder states are kept, to share them between rows and runs
     tuning: TuneOptions = TuneOptions()
     normaliser: str = "none"  # of `fewer score`
     references: dict[str, Path] = Field(default={})  # set -> .stm to score it by, instead of the manifest's transcripts
@@ -144,9 +155,19 @@ class ExperimentConfig(Config):
                     raise ValueError(f"row {row.key}: there is no LM {lm}")
             if row.method != "none" and not self.lms:
                 raise ValueError(f"row {row.key} needs a language model: give one under `lms`")
+            self._check_second_pass(row)
         if unknown := [name for name in self.references if name not in self.sets]:
             raise ValueError(f"references: {', '.join(unknown)} is none of the sets")
         return self
+
+    def _check_second_pass(self, row: Row) -> None:
+        searched = {other.key: other for other in self.rows if not other.second_pass}
+        for name in row.second_pass:
+            if name not in searched:
+                raise ValueError(f"row {row.key}: second_pass {name} is no row that searches")
+            of = searched[name]
+            if (self.recogniser_of(of), self.lm_of(of)) != (self.recogniser_of(row), self.lm_of(row)):
+                raise ValueError(f"row {row.key}: second_pass {name} has another recogniser or LM")
 
     def recogniser_of(self, row: Row) -> str:
         return row.recogniser or next(iter(self.recognisers))

@@ -9,7 +9,8 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from fewer.data.tokenizers import (
 )
 from fewer.errors import FewerError
 from fewer.evaluation.normalise import load_normaliser
-from fewer.files import atomic_write, read_json, write_json
+from fewer.files import atomic_write, fingerprint, read_json, write_json
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
 from fewer.ilm.methods import IlmConfig
@@ -33,11 +34,12 @@ from fewer.progress import say
 from fewer.recipes.config import ExperimentConfig, LmSource, ModelSource, NGramSource, Row
 from fewer.recipes.decode import EncodedBatch, decode, encode_set, header
 from fewer.recipes.results import results_of_run
+from fewer.recipes.second_pass import reranked, second_pass_method, united, with_ilm
 from fewer.recipes.separate import subtract_lm
-from fewer.recipes.system import System, load_recogniser, load_system
+from fewer.recipes.system import System, keep_encodings, load_recogniser, load_system
 from fewer.recipes.tuning import identity, tuning_method
 from fewer.search.beam import SearchOptions
-from fewer.search.nbest import read_header
+from fewer.search.nbest import read_header, read_nbest, write_nbest
 from fewer.training.configs import (
     TrainConfig,
     changed_keys,
@@ -54,7 +56,7 @@ from fewer.training.together import train_together
 from fewer.tuning.methods import Method, tune_all
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales
-from fewer.tuning.store import load_scales
+from fewer.tuning.store import chosen_decode, load_scales
 
 
 class Experiment:
@@ -83,7 +85,7 @@ class Experiment:
         with self._stage("tuning"):
             self._tune()
         with self._stage("decoding"):
-            for row in self.config.rows:
+            for row in sorted(self.config.rows, key=lambda row: bool(row.second_pass)):  # these need the others' lists
                 for name in self.config.sets:
                     self._decode(row, name)
         results = results_of_run(self)
@@ -192,7 +194,7 @@ class Experiment:
         folder = self.folder / "ilm" / name / variant
         if not (folder / FACTS).exists():
             options = {"method": row.method, "special_first": row.special_first, "seed": config.seed}
-            options |= {**config.ilm.get("all", {}), **config.ilm.get(row.method, {})}
+            options |= {"encodings": config.encodings, **config.ilm.get("all", {}), **config.ilm.get(row.method, {})}
             say(f"internal LM {variant}")
             chosen, model = parse_config(IlmConfig, options, variant), self.recogniser(name)
             if row.subtract is not None:
@@ -229,7 +231,10 @@ class Experiment:
 
     def _loaded(self, name: str) -> Any:
         if name not in self._recognisers:
-            self._recognisers[name] = load_recogniser(self.recogniser(name), cached=True)
+            recogniser = load_recogniser(self.recogniser(name), cached=True)
+            if self.config.encodings is not None:
+                keep_encodings(recogniser, self.config.encodings)
+            self._recognisers[name] = recogniser
         return self._recognisers[name]
 
     @cached_property
@@ -246,8 +251,10 @@ class Experiment:
                 continue
             batches = list(encode_set(System(self._loaded(name)), Manifest(config.tune, transcripts=False)))
             for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is the same
-                methods = [self._method(row, batches) for row in rows if config.lm_of(row) == lm]
-                tune_all(methods, config.tuning, self.metric, self.folder / "tuning", Path(config.tune).stem)
+                same = [row for row in rows if config.lm_of(row) == lm]
+                for make, again in ((self._method, False), (self._second_pass_method, True)):
+                    methods = [make(row, batches) for row in same if bool(row.second_pass) == again]
+                    tune_all(methods, config.tuning, self.metric, self.folder / "tuning", Path(config.tune).stem)
         for row in config.rows:
             target = self.folder / "pools" / f"{row.key}.jsonl"
             target.parent.mkdir(exist_ok=True)
@@ -255,7 +262,15 @@ class Experiment:
 
     def _method(self, row: Row, batches: list[EncodedBatch]) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
-        return tuning_method(row.key, system, batches, search, identity(system, search, self.config.tune))
+        method = tuning_method(row.key, system, batches, search, identity(system, search, self.config.tune))
+        return replace(method, options=row.tuning)
+
+    def _second_pass_method(self, row: Row, batches: list[EncodedBatch]) -> Method:
+        system, search = self.system(row), SearchOptions(self.config.beam)
+        sources = [self.folder / "tuning" / name for name in row.second_pass]
+        found = united([list(read_nbest(chosen_decode(source))) for source in sources])
+        marks = fingerprint(identity(system, search, self.config.tune), *(chosen_decode(source) for source in sources))
+        return second_pass_method(row.key, system, with_ilm(system, found, lambda: batches), marks)
 
     def scales(self, row: Row) -> Scales:
         return load_scales(self.folder / "tuning" / row.key / "tune.json")[0]
@@ -272,7 +287,16 @@ class Experiment:
             if (there.scales, there.length) == (wanted.scales, wanted.length):
                 return
         say(f"{row.label} on {set_name}")
-        decode(system, self.config.sets[set_name], path, scales.terms, options)
+        manifest = self.config.sets[set_name]
+        if not row.second_pass:
+            decode(system, manifest, path, scales.terms, options)
+            return
+        found = united([list(read_nbest(self.folder / "decodes" / set_name / f"{n}.jsonl")) for n in row.second_pass])
+        encode = partial(encode_set, System(system.recogniser), Manifest(manifest, transcripts=False))
+        info = {"set": Path(manifest).stem, "second_pass": list(row.second_pass)}
+        write_nbest(
+            path, header(system, scales.terms, options, info), reranked(with_ilm(system, found, encode), scales)
+        )
 
 
 def _check_same(config: TrainConfig, folder: Path) -> None:

@@ -27,7 +27,7 @@ def measure(lm: str | Path, text: Path, model: str | Path | None = None, case: s
     if (Path(lm) / FACTS).exists():
         if model is None:
             raise FewerError(f"{lm} is an internal LM: give its recogniser with --model")
-        recogniser = _recogniser(model, read_json(Path(lm) / FACTS)["config"].get("language"))
+        recogniser = load_adapted(model, read_json(Path(lm) / FACTS)["config"].get("language"))
         ilm = load_ilm(lm, recogniser)
         if ilm.context is not None and ilm.context.needs_encoder:
             return ilm_perplexity(recogniser, lm, text)
@@ -35,7 +35,8 @@ def measure(lm: str | Path, text: Path, model: str | Path | None = None, case: s
     return of_text(*load_lm_and_tokenizer(lm, model), text, case)
 
 
-def _recogniser(model: str | Path, language: str | None) -> LoadedModel | AdaptedRecogniser:
+def load_adapted(model: str | Path, language: str | None) -> LoadedModel | AdaptedRecogniser:
+    """A recogniser of `fewer train`, or a Whisper."""
     from fewer.adapters.whisper.recogniser import is_whisper, load_whisper
 
     return load_whisper(model, language) if is_whisper(model) else load_model(model, cached=True)

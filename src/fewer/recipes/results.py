@@ -54,6 +54,7 @@ def _row(run: "Experiment", row: Row, scored: dict[tuple[str, str], Result]) -> 
         "row": row.key,
         "name": row.label,
         "recogniser": run.config.recogniser_of(row),
+        "second_pass": list(row.second_pass),
         "baseline": base.key if base else None,
         "lm_scale": scales.terms.get("lm", 0.0),
         "ilm_scale": -scales.terms.get("ilm", 0.0) + 0.0,
@@ -67,15 +68,19 @@ def _row(run: "Experiment", row: Row, scored: dict[tuple[str, str], Result]) -> 
 
 
 def baseline(config: ExperimentConfig, row: Row) -> Row | None:
-    """Shallow fusion with the same recogniser and LM; if there is none, with one of the two, the recogniser first."""
-    if row.method == "sf":
+    """Shallow fusion with the same recogniser and LM; if there is none, with one of the two, the recogniser first.
+
+    A row that ranks the lists of others compares with shallow fusion that does so, if there is such a row.
+    """
+    if row.method == "sf" and not row.second_pass:
         return None
     recogniser, lm = config.recogniser_of(row), config.lm_of(row)
 
-    def likeness(other: Row) -> tuple[bool, bool]:
-        return config.recogniser_of(other) == recogniser, lm is not None and config.lm_of(other) == lm
+    def likeness(other: Row) -> tuple[bool, bool, bool]:
+        same_lm = lm is not None and config.lm_of(other) == lm
+        return config.recogniser_of(other) == recogniser, same_lm, other.second_pass == row.second_pass
 
-    others = [other for other in config.rows if other.method == "sf" and any(likeness(other))]
+    others = [other for other in config.rows if other.method == "sf" and other is not row and any(likeness(other)[:2])]
     return max(others, key=likeness, default=None)
 
 

@@ -1,17 +1,20 @@
-"""A language model that exists as what is subtracted: density ratio and decoder-like LMs that have recipes."""
+"""A language model that exists as what is subtracted: density ratio and decoder-like LMs that have recipes, n-grams."""
 
 from pathlib import Path
 
-from fewer.ilm.folder import LM, save_facts
+from fewer.ilm.folder import LM, NGRAM, save_facts
 from fewer.ilm.methods import IlmConfig
-from fewer.recipes.perplexity import measure
-from fewer.training.model_folder import load_model
+from fewer.recipes.perplexity import load_adapted, measure
+from fewer.training.ngram_files import is_ngram_file
 
 
 def subtract_lm(recogniser: Path, config: IlmConfig, lm: Path, out: Path, dev: Path) -> None:
-    """Make the folder of an internal LM that is the LM of a model folder, which it points to."""
+    """Make the folder of an internal LM that is the LM of a model folder or n-gram file, which it points to."""
     out.mkdir(parents=True, exist_ok=True)
-    link = out / LM
+    ngram = is_ngram_file(lm)
+    link = out / (NGRAM if ngram else LM)
     link.unlink(missing_ok=True)
-    link.symlink_to(lm.resolve(), target_is_directory=True)
-    save_facts(out, config, load_model(recogniser), {"train": str(lm), "perplexity": {dev.stem: measure(lm, dev)}})
+    link.symlink_to(lm.resolve(), target_is_directory=not ngram)
+    perplexity = {dev.stem: measure(lm, dev, recogniser if ngram else None)}
+    loaded = load_adapted(recogniser, config.language)
+    save_facts(out, config, loaded, {"train": str(lm), "perplexity": perplexity})

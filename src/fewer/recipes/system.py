@@ -137,7 +137,7 @@ class System:
         if self.ilm is not None and self.ilm.separate is not None:
             scorers.append(LmScorer(self.ilm.separate, "ilm"))
         if self.lm is not None:
-            words_only = isinstance(self.lm, WordNGram) and not self._end_scored_by(["lm"])
+            words_only = isinstance(self.lm, WordNGram) and not self.end_by(["lm"])
             scorers.append(LmScorer(cast(WordNGram, self.lm).without_end() if words_only else self.lm))
         if self.words is not None:
             scorers.append(LmScorer(self.words, "words"))
@@ -155,7 +155,7 @@ class System:
         """The search's score; `scorers` made before (by `scorers()`) can be used again with other scales."""
         recogniser, scorers = self.recogniser, scorers or self.scorers()
         terms = [term for scorer in scorers for term in scorer.terms]
-        by = self._end_scored_by(terms)
+        by = self.end_by(terms)
         if "words" in terms:  # it takes back what an unfinished phrase got
             by.append("words")
         if "lm" in terms and isinstance(self.lm, WordNGram):  # the last word is scored where it ends
@@ -163,7 +163,7 @@ class System:
         masks = (recogniser.suppress, recogniser.suppress_first)
         return Fusion(scorers, {"aed": 1.0, **scales}, recogniser.tokenizer.end, by, *masks)
 
-    def _end_scored_by(self, terms: Sequence[str]) -> list[str]:
+    def end_by(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms that are to score the end label."""
         by = self.end_scored_by if self.end_scored_by is not None else self.recogniser.end_scored_by
         return [term for term in terms if by is None or term in by]
@@ -182,6 +182,15 @@ def load_recogniser(
     if is_whisper(source):
         return load_whisper(source, language, task)
     return AedRecogniser(load_model(source, cached=cached))
+
+
+def keep_encodings(recogniser: Recogniser, folder: str | Path) -> None:
+    """Let a recogniser keep its encoder states on disk, if it can."""
+    from fewer.adapters.whisper.recogniser import WhisperRecogniser
+
+    if not isinstance(recogniser, WhisperRecogniser):
+        raise FewerError("only a Whisper keeps its encoder states on disk; leave `encodings` out")
+    recogniser.keep_encodings(folder)
 
 
 def load_system(

@@ -107,7 +107,7 @@ def _extend(
     utterances, width = beam.total.shape
     vocab_size = combined.shape[-1]
     combined = combined.view(utterances, width, vocab_size)
-    combined = combined.masked_fill(beam.ended[:, :, None], float("-inf"))
+    combined[beam.ended] = float("-inf")
     combined[:, :, fusion.end].masked_fill_(beam.ended, 0.0)  # an ended hypothesis has one continuation: itself
     length = torch.where(beam.ended, beam.length, step)
     # Ranks are affine in the score of the next label, so the best labels of a row are the best of `combined`.

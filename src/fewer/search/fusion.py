@@ -13,6 +13,8 @@ from fewer.errors import FewerError
 from fewer.search.nbest import check_number
 from fewer.search.scorer import Scorer, State
 
+LITTLE = 0.5  # probability of suppressed labels above which what they leave is summed instead of subtracted
+
 
 class Mapped:
     """A scorer over another vocabulary, seen through a map: `ids[v]` is its label for our label v."""
@@ -51,8 +53,8 @@ class Fusion:
         silent = [term for term in self.terms if end_scored_by is not None and term not in end_scored_by]
         self.silent_at_end = torch.tensor([term in silent for term in self.terms]) if silent else None
         self.normalised = [getattr(scorer, "normalised", True) for scorer in scorers for _ in scorer.terms]
-        self.suppress = suppress
-        self.suppress_first = suppress if suppress_first is None else suppress_first
+        ids = [None if mask is None else mask.nonzero().flatten() for mask in (suppress, suppress_first)]
+        self.suppress, self.suppress_first = ids[0], ids[0] if suppress_first is None else ids[1]
 
     def _check(self, scales: Mapping[str, float], end_scored_by: Collection[str] | None) -> None:
         for scorer in self.scorers:
@@ -83,16 +85,17 @@ class Fusion:
             part, state = scorer.step(kept, state, labels)
             parts.append(part)
             new.append(state)
-        log_probs = torch.cat(parts)
+        log_probs = torch.cat(parts) if len(parts) > 1 else parts[0]  # a scorer's own: not to be changed in place
         suppress = self.suppress_first if first else self.suppress
         if suppress is not None:
-            total = log_probs.masked_fill(suppress, float("-inf")).logsumexp(dim=-1, keepdim=True)
-            log_probs -= total if all(self.normalised) else self._of_normalised(total)
+            total = log_of_rest(log_probs, suppress)
+            log_probs = log_probs - (total if all(self.normalised) else self._of_normalised(total))
         if self.silent_at_end is not None:
+            log_probs = log_probs.clone() if log_probs is parts[0] else log_probs
             log_probs[self.silent_at_end, :, self.end] = 0.0
         combined = torch.tensordot(self.weights.to(log_probs), log_probs, dims=1)
         if suppress is not None:
-            combined.masked_fill_(suppress, float("-inf"))
+            combined.index_fill_(1, suppress, float("-inf"))
         return combined, log_probs, new
 
     def _of_normalised(self, total: Tensor) -> Tensor:
@@ -109,3 +112,15 @@ class Fusion:
         """The first term with a score that is not a number."""
         bad = log_probs.isnan().flatten(1).any(dim=1).tolist()
         return next((term for term, is_bad in zip(self.terms, bad, strict=True) if is_bad), "the weighted sum")
+
+
+def log_of_rest(log_probs: Tensor, suppressed: Tensor) -> Tensor:
+    """log of the probability that all labels but the suppressed ones have. (…, V), (ids,) -> (…, 1)
+
+    The suppressed are few, so it is what they leave; exactly the sum of the rest where they leave little.
+    """
+    gone = log_probs.index_select(-1, suppressed).exp().sum(-1, keepdim=True)
+    left = torch.log1p(-gone)
+    if bool((most := gone.squeeze(-1) > LITTLE).any()):
+        left[most] = log_probs[most].index_fill_(-1, suppressed, float("-inf")).logsumexp(-1, keepdim=True)
+    return left

@@ -7,8 +7,8 @@ decode itself; it is made once, the method's own terms score its hypotheses afte
 every method that uses it. No pool ever holds a hypothesis that only another method's search has found.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,6 +33,7 @@ class Method:
     rescore: Rescore | None = None  # adds to every hypothesis the scores of those of the method's terms that it lacks
     own: frozenset[str] = frozenset({"ilm"})  # terms that are another model in other methods; all others are common
     subtracted: frozenset[str] = frozenset({"ilm"})
+    options: Mapping[str, Any] = field(default_factory=dict)  # of tuning, where they differ from the others'
     identity: str = ""  # fingerprint of all that its decodes depend on but the scales: models, beam, dev set
 
 
@@ -106,7 +107,8 @@ def tune_all(
         say(f"tuning {method.name}")
         place = None if folder is None else Path(folder) / method.name
         decode = shared.of(method, None if place is None else place / "decodes")
-        of_method = options.model_copy(update={"space": constraints_of(method.terms, options.space)})
+        of_method = TuneOptions(**{**dict(options), **method.options})
+        of_method = of_method.model_copy(update={"space": constraints_of(method.terms, of_method.space)})
         result = tune(decode, method.terms, of_method, metric, method.subtracted)
         if place is not None:
             save_result(place, result, of_method, method.name, dev_set)

@@ -32,8 +32,7 @@ class SavedDecodes:
         return lists
 
     def path(self, scales: Scales) -> Path:
-        values = scales.terms | {"exponent": scales.length.exponent, "reward": scales.length.reward}
-        return self.folder / ("_".join(f"{name}{value:.6g}" for name, value in values.items()) + ".jsonl")
+        return decode_path(self.folder, scales)
 
     def load(self, scales: Scales) -> list[NBest] | None:
         """The lists of an earlier decode with these scales, if there was one."""
@@ -53,6 +52,18 @@ class SavedDecodes:
     def save(self, scales: Scales, lists: list[NBest]) -> None:
         header = Header(tuple(scales.terms), scales.terms, scales.length, {"identity": self.identity})
         write_nbest(self.path(scales), header, lists)
+
+
+def decode_path(folder: Path, scales: Scales) -> Path:
+    """The file of the decode at these scales."""
+    values = scales.terms | {"exponent": scales.length.exponent, "reward": scales.length.reward}
+    return folder / ("_".join(f"{name}{value:.6g}" for name, value in values.items()) + ".jsonl")
+
+
+def chosen_decode(folder: str | Path) -> Path:
+    """The N-best lists of the decode whose scales tuning chose, in the folder of its result."""
+    scales, _ = load_scales(Path(folder) / "tune.json")
+    return decode_path(Path(folder) / "decodes", scales)
 
 
 def save_result(folder: str | Path, result: TuneResult, options: TuneOptions, method: str, dev_set: str) -> None:

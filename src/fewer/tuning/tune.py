@@ -28,12 +28,14 @@ SCORE_TOLERANCE = 1e-3  # relative; between the search's score and the sum of it
 NARROWER = (1, 2, 4)  # by how much smaller a region may be looked for when the best one has been decoded
 # Scales of the first decodes, for what is added and what is subtracted: nothing, a little LM, and both.
 STARTS = ((0.0, 0.0), (0.4, 0.0), (0.7, 0.4))
+START = {"lm": 0.0, "ilm": 0.0, "ctc": 0.0, "reward": 0.0, "exponent": 1.0}  # what a given start does not say
 
 
 class TuneOptions(Config):
     """How scales are tuned."""
 
     space: SpaceOptions = SpaceOptions()  # what is tuned, and over which values
+    start: dict[str, float] | None = None  # parameters of the first decode; None: several usual ones
     budget: int = Field(default=6, ge=1)  # decodes at most, the first ones included
     tolerance: float = Field(default=0.05, ge=0)  # WERs agree within so many points …
     relative_tolerance: float = Field(default=0.005, ge=0)  # … or within this part of the WER
@@ -128,7 +130,9 @@ class _Tuning:
         self.starts = 0  # trials at points that were not chosen by the pool
 
     def run(self) -> TuneResult:
-        for start in start_points(self.space)[: self.options.budget]:
+        if self.options.start is not None:
+            self._try(self.space.nearest({**START, **self.options.start}))
+        for start in start_points(self.space)[: self.options.budget] if self.options.start is None else ():
             self._try(self._with_length(start))
         self.starts = len(self.trials)
         while (point := self._next_point()) is not None and len(self.trials) < self.options.budget:

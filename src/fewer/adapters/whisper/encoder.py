@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,12 +11,15 @@ from torch.nn import functional
 
 from fewer.data.audio import load_audio, where
 from fewer.errors import FewerError
+from fewer.files import fingerprint
 from fewer.models.encoded import Encoded
 from fewer.progress import say
+from fewer.training.checkpoint import load_tensors, save_tensors
 
 SILENT = -1.5  # log-mel of digital silence, where nothing louder raises it
 RANGE = 2.0  # from the loudest log-mel of an utterance to its floor
 TOO_LONG = 10  # seconds over 30 that are cut off with a message; more is an error
+DAMAGED = "delete it, and it will be made again"
 
 
 @dataclass(frozen=True)
@@ -68,24 +72,35 @@ class LogMel:
 
 
 class WhisperEncoder:
-    """transformers' encoder, frozen."""
+    """transformers' encoder, frozen. What it says of an utterance can be kept on disk: it takes as long as a search."""
 
-    def __init__(self, module: Any):
+    def __init__(self, module: Any, keep: str | Path | None = None):
+        """keep: folder of files, one for each utterance, named by its frames; of this encoder alone."""
         self.module = module.eval().requires_grad_(False)
         self.states: int = module.config.max_source_positions  # of 30 s
         self.device = next(module.parameters()).device
+        self.keep = None if keep is None else Path(keep)
 
-    @torch.inference_mode()
     def encode(self, features: Tensor, lengths: Tensor) -> WhisperEncoded:
         """Encoder states of utterances, each padded to 30 s with what silence looks like after it.
 
         One utterance at a time, so that nothing depends on the batch; on a CPU it is no slower. (B, T, F), (B,)
         """
-        states = []
-        for mel, length in zip(features, lengths.tolist(), strict=True):
-            speech = mel[:length]  # (T, F)
-            floor = max(float(speech.max()) - RANGE, SILENT)
-            frames = 2 * self.states  # the encoder halves the rate
-            padded = functional.pad(speech.T[None], (0, frames - length), value=floor)  # (1, F, frames)
-            states.append(self.module(padded.to(self.device)).last_hidden_state)
-        return WhisperEncoded(torch.cat(states), ((lengths + 1) // 2).to(self.device))
+        states = [self.encode_one(mel[:length]) for mel, length in zip(features, lengths.tolist(), strict=True)]
+        return WhisperEncoded(torch.stack(states), ((lengths + 1) // 2).to(self.device))
+
+    @torch.inference_mode()
+    def encode_one(self, speech: Tensor) -> Tensor:
+        """(T, F) -> (states, D)"""
+        path = None
+        if self.keep is not None:
+            path = self.keep / f"{fingerprint(speech.contiguous().numpy().tobytes())[:32]}.safetensors"
+            if path.exists():
+                return load_tensors(path, DAMAGED)[0]["states"].to(self.device)
+        floor = max(float(speech.max()) - RANGE, SILENT)
+        frames = 2 * self.states  # the encoder halves the rate
+        padded = functional.pad(speech.T[None], (0, frames - len(speech)), value=floor)  # (1, F, frames)
+        states: Tensor = self.module(padded.to(self.device)).last_hidden_state[0]
+        if path is not None:
+            save_tensors(path, {"states": states})
+        return states

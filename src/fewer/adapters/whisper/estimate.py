@@ -44,6 +44,8 @@ class WhisperEstimator(Estimator):
             raise FewerError(f"{config.method} is for LSTM decoders; Whisper's is a Transformer: take mini_lstm or dr")
         super().__init__(config, load_whisper(model, config.language, device=str(world.device)), out, world)
         self.decoder = self.recogniser.decoder
+        if config.encodings is not None:
+            self.recogniser.keep_encodings(config.encodings)
 
     def batches(self, manifest: Manifest, transcripts: bool) -> UtteranceBatches:
         return self.recogniser.batches(manifest, BATCH, transcripts)

@@ -66,9 +66,13 @@ class WhisperRecogniser:
         """
         most = min(config.max_sequences, self.at_once)
         longest = self.features.max_frames + int(TOO_LONG / self.features.frame_shift)
-        update = {"max_size": max(config.max_size, longest), "max_sequences": most}
+        update = {"max_size": max(config.max_size, most * longest), "max_sequences": most}  # all are padded to 30 s
         tokenizer = self.tokenizer if transcripts else None
         return UtteranceBatches(manifest, self.features, tokenizer, config.model_copy(update=update))
+
+    def keep_encodings(self, folder: str | Path) -> None:
+        """From now on, keep the encoder states of every utterance in a folder, and take from there what is there."""
+        self.encoder.keep = Path(folder) / self.fingerprint[:16]
 
     def encode(self, batch: Batch) -> WhisperEncoded:
         return self.encoder.encode(batch.features, batch.feature_lengths)
