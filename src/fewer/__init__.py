@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fewer.commands.score import command as score
     from fewer.commands.tokenizer import command as tokenizer
     from fewer.commands.train import command as train
+    from fewer.commands.transcribe import command as transcribe
     from fewer.commands.tune import command as tune
     from fewer.recipes.system import Recogniser
 
@@ -39,6 +40,7 @@ __all__ = [
     "score",
     "tokenizer",
     "train",
+    "transcribe",
     "tune",
 ]
 __version__ = "0.1.0"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fewer.data.windows import cut_windows, quietest
+from fewer.data.windows import Window, cut_windows, halves, is_silent, loud_span, quietest
 from tests.data.sounds import noise
 
 RATE = 1000
@@ -74,3 +74,19 @@ def test_a_two_hour_recording_is_read_as_its_windows_are_used() -> None:
         assert 10 * read * RATE <= window.end + 40 * RATE
         assert window.samples.untyped_storage().nbytes() <= 4 * 40 * RATE
     assert heard == 7200 * RATE
+
+
+def test_what_is_to_be_heard_has_a_beginning_and_an_end() -> None:
+    samples = torch.cat([torch.zeros(500), torch.from_numpy(noise(1, RATE)), torch.zeros(1000)])
+    assert loud_span(samples, RATE) == (500, 1500)
+    assert loud_span(samples[:1495], RATE) == (500, 1495)
+    assert loud_span(samples[:3], RATE) == (0, 3)
+    assert is_silent(samples[:500])
+    assert is_silent(samples[:0])
+    assert not is_silent(samples)
+
+
+def test_halves_meet_in_a_pause() -> None:
+    first, second = halves(Window(7, speech(9, [3.5, 7])), RATE)
+    assert (first.start, first.end, second.end) == (7, second.start, 9007)
+    assert first.end / RATE == pytest.approx(3.5, abs=0.15)

@@ -23,6 +23,7 @@ COMMANDS: list[str] = [
     "ilm",
     "decode",
     "tune",
+    "transcribe",
     "rescore",
     "score",
     "perplexity",
