@@ -93,6 +93,8 @@ def test_two_systems_are_compared(tmp_path: Path, pool: Path) -> None:
     assert comparison["difference"] == pytest.approx(value["wer"] - value["against"]["result"]["wer"], abs=1e-3)
     assert 0 < comparison["p_bootstrap"] <= 1
     assert 0 < comparison["p_matched_pairs"] <= 1
+    assert "\npool.jsonl " in output
+    assert "\nother.jsonl " in output
     assert "paired bootstrap" in output
     assert "matched pairs" in output
     assert "better in" in run(pool, "--lm-scale", "1", "--against", pool)

@@ -93,19 +93,20 @@ def command(
             for characters in ([False, True] if cer else [False])
         ]  # fmt: skip
 
-    name = str(hypotheses) + (f" ({ranking})" if ranking else "")
-    results = {name: rates(pairs)}
-    first = results[name][0]
-    report: dict[str, Any] = {"system": name, "normaliser": normalise, **first.to_json()}
+    by = f" ({ranking})" if ranking else ""
+    short = printing.short_names([hypotheses] if against is None else [hypotheses, against])
+    results = {short[0] + by: rates(pairs)}
+    first, *characters = results[short[0] + by]
+    report: dict[str, Any] = {"system": f"{hypotheses}{by}", "normaliser": normalise, **first.to_json()}
     if cer:
-        report["cer"] = results[name][1].to_json()
+        report["cer"] = characters[0].to_json()
     lines: list[str] = []
     if against is not None:
-        results[str(against)] = rates(load(against, None))
-        comparison = compare(first, results[str(against)][0])
-        report["against"] = {"system": str(against), "result": results[str(against)][0].to_json()}
+        results[short[1]] = rates(load(against, None))
+        comparison = compare(first, results[short[1]][0])
+        report["against"] = {"system": str(against), "result": results[short[1]][0].to_json()}
         report["against"]["comparison"] = comparison.to_json()
-        lines = printing.comparison_lines(name, str(against), comparison)
+        lines = printing.comparison_lines(short[0] + by, short[1], comparison)
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(printing.result_table(results))

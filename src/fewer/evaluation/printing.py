@@ -1,5 +1,6 @@
 """Results for people: a table, the speakers, a comparison, and aligned texts."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,12 @@ def result_table(results: Mapping[str, Sequence[Result]]) -> Table:
                 f"{result.ser:.1f}",
             )
     return table
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """What tells files apart: their names, with the folders in which they differ."""
+    shared = os.path.commonpath([path.absolute().parent for path in paths])
+    return [str(path.absolute().relative_to(shared)) for path in paths]
 
 
 def speaker_table(speakers: Mapping[str, Errors]) -> Table:
