@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fewer.commands.adapt import command as adapt
     from fewer.commands.decode import command as decode
     from fewer.commands.demo import command as demo
     from fewer.commands.ilm import command as ilm
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fewer.recipes.system import Recogniser
 
 __all__ = [
+    "adapt",
     "decode",
     "demo",
     "ilm",

@@ -83,3 +83,8 @@ def test_glm_has_two_sides(tmp_path: Path) -> None:
 def test_unknown_names_are_an_error(name: str) -> None:
     with pytest.raises(FewerError, match="there are none, librispeech, english"):
         load_normaliser(name)
+
+
+def test_basic_leaves_letters_and_digits() -> None:
+    basic = load_normaliser("basic")
+    assert basic.ref("Où est-elle? (rires) [bruit] L’été 2024 !") == "où est elle l été 2024"

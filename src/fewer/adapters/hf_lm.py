@@ -75,7 +75,7 @@ def load_hf_lm(source: str | Path, labels: Sequence[str], end: int) -> HfLm:
 
     Without a tokenizer beside it, an LM with as many tokens as there are labels has the labels themselves.
     """
-    model, tokenizer = _load(source)
+    model, tokenizer = load_hf_parts(source)
     if tokenizer is None:
         if model.config.vocab_size != len(labels):
             raise FewerError(
@@ -97,13 +97,13 @@ def load_hf_lm(source: str | Path, labels: Sequence[str], end: int) -> HfLm:
 
 def load_hf_text_lm(source: str | Path) -> tuple[HfLm, HfTextTokenizer]:
     """A causal LM over its own tokens, with its tokenizer."""
-    model, tokenizer = _load(source)
+    model, tokenizer = load_hf_parts(source)
     if tokenizer is None:
         raise FewerError(f"{source} has no tokenizer beside it, so it cannot read text")
     return HfLm(model, torch.arange(model.config.vocab_size), _first(tokenizer)), HfTextTokenizer(tokenizer)
 
 
-def _load(source: str | Path) -> tuple[Any, Any]:
+def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
     """The model, and its tokenizer if there is one."""
     try:
         from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -15,6 +15,7 @@ from fewer.errors import FewerError
 
 COMMANDS: list[str] = [
     "demo",
+    "adapt",
     "run",
     "prepare",
     "tokenizer",

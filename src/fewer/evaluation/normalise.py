@@ -4,9 +4,12 @@ none          words as they are
 librispeech   upper case, letters and apostrophes alone, as LibriSpeech's transcripts are
 english       the English normaliser of the Whisper paper (appendix C), by the Hugging Face transformers library;
               english:PATH adds Whisper's table of British and American spellings, a normalizer.json or its folder
+basic         lower case, every sign but letters and digits becomes a blank: that paper's for all other languages
 glm:PATH      NIST's mapping file for Hub5 and RT-03 (see glm.py)
 """
 
+import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,18 +40,29 @@ def load_normaliser(name: str) -> Normaliser:
         return Normaliser(name, fold_space, fold_space)
     if kind == "librispeech" and not colon:
         return Normaliser(name, capitals, capitals)
+    if kind == "basic" and not colon:
+        return Normaliser(name, basic, basic)
     if kind == "english" and (path or not colon):
         function = english(Path(path) if path else None)
         return Normaliser(name, function, function, by_word=False)
     if kind == "glm" and path:
         glm = Glm(path)
         return Normaliser(name, lambda text: glm(text, "ref"), lambda text: glm(text, "hyp"), glm=True)
-    raise FewerError(f"unknown normaliser '{name}': there are none, librispeech, english, english:PATH and glm:PATH")
+    raise FewerError(
+        f"unknown normaliser '{name}': there are none, librispeech, basic, english, english:PATH and glm:PATH"
+    )
 
 
 def fold_space(text: str) -> str:
     """Words separated by single blanks."""
     return " ".join(text.split())
+
+
+def basic(text: str) -> str:
+    """Lower case, without marks and symbols; what stands in brackets is not spoken."""
+    text = re.sub(r"[<\[][^>\]]*[>\]]|\([^)]+?\)", "", text.lower())
+    text = unicodedata.normalize("NFKC", text)
+    return fold_space("".join(" " if unicodedata.category(sign)[0] in "MSP" else sign for sign in text))
 
 
 def english(spellings: Path | None = None) -> Function:

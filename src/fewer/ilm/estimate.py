@@ -11,7 +11,7 @@ import torch
 from fewer.config import read_yaml
 from fewer.data.batches import UtteranceBatches, UtteranceConfig
 from fewer.data.lines import read_raw_lines
-from fewer.data.manifest import Manifest
+from fewer.data.manifest import Manifest, is_manifest
 from fewer.data.text import SentenceBatches, SentenceConfig
 from fewer.data.token_store import store_tokens
 from fewer.errors import FewerError
@@ -37,7 +37,7 @@ IN_ORDER = UtteranceConfig(order="sorted")
 
 
 def estimate_ilm(
-    model: str | Path,
+    model: str | Path | AdaptedRecogniser,
     config: IlmConfig,
     out: str | Path,
     train: str | Path | None = None,
@@ -98,10 +98,10 @@ def speech_batches(
     return UtteranceBatches(manifest, features, recogniser.tokenizer if transcripts else None, config)
 
 
-def _estimator(config: IlmConfig, model: str | Path, out: Path, world: World) -> "Estimator":
+def _estimator(config: IlmConfig, model: str | Path | AdaptedRecogniser, out: Path, world: World) -> "Estimator":
     from fewer.adapters.whisper.recogniser import is_whisper
 
-    if is_whisper(model):
+    if not isinstance(model, str | Path) or is_whisper(model):
         from fewer.adapters.whisper.estimate import WhisperEstimator
 
         return WhisperEstimator(config, model, out, world)
@@ -218,6 +218,9 @@ class AedEstimator(Estimator):
         return speech_batches(self.recogniser, manifest, IN_ORDER, transcripts)
 
     def perplexity(self, dev: Path) -> dict[str, Any]:
+        if not is_manifest(dev):
+            lm = load_ilm(self.out, self.recogniser).language_model(self.recogniser)
+            return perplexity(lm, shown(self.sentences(dev), "perplexity"), self.recogniser.tokenizer).to_json()
         return ilm_perplexity(self.recogniser, self.out, self.transcribed(dev))
 
     def context(self, train: Path | None, dev: Path | None) -> Context:

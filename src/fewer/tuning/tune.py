@@ -5,7 +5,7 @@ at the centre of the best region, add what is new, and so on until the pool pred
 nothing better elsewhere. The result is always a point that was really decoded.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -28,14 +28,13 @@ SCORE_TOLERANCE = 1e-3  # relative; between the search's score and the sum of it
 NARROWER = (1, 2, 4)  # by how much smaller a region may be looked for when the best one has been decoded
 # Scales of the first decodes, for what is added and what is subtracted: nothing, a little LM, and both.
 STARTS = ((0.0, 0.0), (0.4, 0.0), (0.7, 0.4))
-START = {"lm": 0.0, "ilm": 0.0, "ctc": 0.0, "reward": 0.0, "exponent": 1.0}  # what a given start does not say
 
 
 class TuneOptions(Config):
     """How scales are tuned."""
 
     space: SpaceOptions = SpaceOptions()  # what is tuned, and over which values
-    start: dict[str, float] | None = None  # parameters of the first decode; None: several usual ones
+    start: dict[str, float] | tuple[dict[str, float], ...] | None = None  # first decode, or decodes; None: usual ones
     budget: int = Field(default=6, ge=1)  # decodes at most, the first ones included
     tolerance: float = Field(default=0.05, ge=0)  # WERs agree within so many points …
     relative_tolerance: float = Field(default=0.005, ge=0)  # … or within this part of the WER
@@ -108,14 +107,21 @@ def tune(
     return _Tuning(decode, space, Pool(space.terms, metric), options).run()
 
 
-def start_points(space: Space) -> list[Point]:
-    """Where to decode first: with nothing added and subtracted, with a little added, with some of both."""
-    points: list[Point] = []
-    for added, subtracted in STARTS:
-        wanted = {name: subtracted if name in space.subtracted else added for name in space.scale_names}
-        point = space.nearest(wanted | {"reward": 0.0, "exponent": 1.0})
-        if point not in points:
-            points.append(point)
+def start_points(space: Space, given: Sequence[Mapping[str, float]] = ()) -> list[tuple[Point, bool]]:
+    """Where to decode first, and whether that says how long hypotheses are to be.
+
+    If not given: with nothing added and subtracted, with a little added, with some of both.
+    """
+    usual = [
+        {name: subtracted if name in space.subtracted else added for name in space.scale_names}
+        for added, subtracted in STARTS
+    ]
+    points: list[tuple[Point, bool]] = []
+    for wanted in given or usual:
+        zero = dict.fromkeys(space.scale_names, 0.0) | {"reward": 0.0, "exponent": 1.0}
+        point = space.nearest(zero | {name: wanted[name] for name in wanted if name in zero})
+        if all(point != other for other, _ in points):
+            points.append((point, any(name in wanted for name in LENGTH_PARAMETERS)))
     return points
 
 
@@ -130,10 +136,9 @@ class _Tuning:
         self.starts = 0  # trials at points that were not chosen by the pool
 
     def run(self) -> TuneResult:
-        if self.options.start is not None:
-            self._try(self.space.nearest({**START, **self.options.start}))
-        for start in start_points(self.space)[: self.options.budget] if self.options.start is None else ():
-            self._try(self._with_length(start))
+        given = (self.options.start,) if isinstance(self.options.start, dict) else self.options.start or ()
+        for start, has_length in start_points(self.space, given)[: self.options.budget]:
+            self._try(start if has_length else self._with_length(start))
         self.starts = len(self.trials)
         while (point := self._next_point()) is not None and len(self.trials) < self.options.budget:
             self._try(point)

@@ -34,15 +34,17 @@ BATCH = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted")
 
 
 class WhisperEstimator(Estimator):
-    """From a Whisper, by its name on the hub or its folder."""
+    """From a Whisper: loaded, or by its name on the hub or its folder."""
 
     recogniser: WhisperRecogniser
 
-    def __init__(self, config: IlmConfig, model: str | Path, out: Path, world: World):
+    def __init__(self, config: IlmConfig, model: Any, out: Path, world: World):
         config = config.model_copy(update={k: v for k, v in DEFAULTS.items() if k not in config.model_fields_set})
         if config.method in ("decoder_like", "state_ff"):
             raise FewerError(f"{config.method} is for LSTM decoders; Whisper's is a Transformer: take mini_lstm or dr")
-        super().__init__(config, load_whisper(model, config.language, device=str(world.device)), out, world)
+        if isinstance(model, str | Path):
+            model = load_whisper(model, config.language, device=str(world.device))
+        super().__init__(config, model, out, world)
         self.decoder = self.recogniser.decoder
         if config.encodings is not None:
             self.recogniser.keep_encodings(config.encodings)
