@@ -32,6 +32,8 @@ INSTEAD = {
     r"^(fewer train (?!.*--dry-run)libri-lstm .*)$": r"\1 --dry-run",  # LibriSpeech is not there
     r"^(fewer train aed.yaml models/\S+)$": rf"\1 --set sub_epochs=1 --set {' --set '.join(TINY_MODEL.split())}",
     r"^(fewer train lm.yaml models/\S+)$": r"\1 --set sub_epochs=1 --set model.embedding=4 --set model.size=8",
+    r"^(fewer adapt .*)$": r"\1 --order 2 --beam 2",
+    r"^(fewer adapt .* --dev .*)$": r"\1 --budget 2 --method sf",
     r"^(fewer ilm .*)$": r"\1 --set passes=1",
     r"^(fewer tune .*)$": r"\1 --budget 2 --beam 2",
     r"^(fewer decode .*)$": r"\1 --beam 2",

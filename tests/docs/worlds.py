@@ -73,7 +73,17 @@ def whisper(folder: Path, tones: Path) -> None:
     write_manifest(folder / "dev.jsonl", ["the cat", "a cat in a hat"], seed=1)
 
 
+def adapting(folder: Path, tones: Path) -> None:
+    """The same with text, names and another set."""
+    make_whisper(folder / "openai" / "whisper-tiny.en")
+    write_manifest(folder / "dev.jsonl", ["the cat", "a cat in a hat"], seed=1)
+    write_manifest(folder / "general.jsonl", ["in the tin"], seed=2)
+    write_lines(folder / "domain.txt", "THE CAT IN THE HAT", "A HAT IN A CAT", "A TIN CAT")
+    write_lines(folder / "words.txt", "Tin Cat", "hat\t1.5")
+
+
 BEFORE = {
+    "docs/adapt.md": adapting,
     "README.md": whisper,
     "docs/cluster.md": trained,
     "docs/estimator.md": trained,
