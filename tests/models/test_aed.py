@@ -11,6 +11,7 @@ from fewer.models.aed import AED, AedConfig
 from fewer.models.attention import Attention, additive_energies
 from fewer.models.decoder import DecoderConfig
 from fewer.models.encoded import Encoded
+from fewer.models.encoder import stack_time
 from tests.golden.golden import aed_arrays, arrays, encoded, golden_aed, labels
 from tests.models.small import STATES, random_encoded, random_labels, small_aed, small_config
 
@@ -173,9 +174,10 @@ def test_a_feed_forward_decoder_must_be_as_wide_as_the_energy() -> None:
         AedConfig(vocab_size=10, decoder=DecoderConfig(state="feed_forward", size=1000))
 
 
-def test_pooling_before_the_first_layer_shortens_the_sequence() -> None:
+@pytest.mark.parametrize("way", ["input_pool", "input_stack"])
+def test_pooling_and_stacking_before_the_first_layer_shorten_the_sequence(way: str) -> None:
     config = small_config()
-    encoder = config.encoder.model_copy(update={"input_pool": 2, "pools": (3,)})
+    encoder = config.encoder.model_copy(update={way: 2, "pools": (3,)})
     assert encoder.reduction == 6
     model = AED(config.model_copy(update={"encoder": encoder})).eval()
     features = torch.randn(2, 29, 8)
@@ -183,6 +185,13 @@ def test_pooling_before_the_first_layer_shortens_the_sequence() -> None:
     assert together.lengths.tolist() == [5, 3]
     alone = model.encode(features[1:, :16], torch.tensor([16]))
     torch.testing.assert_close(together.states[1, :3], alone.states[0], atol=1e-5, rtol=1e-5)
+
+
+def test_stacking_joins_frames_and_loses_none() -> None:
+    frames = torch.arange(10.0).reshape(1, 5, 2)
+    stacked, lengths = stack_time(frames, torch.tensor([5]), 3)
+    assert stacked.tolist() == [[[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 0, 0]]]
+    assert lengths.tolist() == [2]
 
 
 def test_no_convolutions_and_no_layers_hand_on_the_features() -> None:

@@ -20,6 +20,9 @@ class EncoderConfig(Config):
     layers: int = 6  # BLSTM layers; 0: none
     size: int = 1024  # units per direction
     input_pool: int = Field(default=1, ge=1)  # max-pooling over time before layer 1; 1 in the paper, more is faster
+    input_stack: int = Field(
+        default=1, ge=1
+    )  # frames joined into one before layer 1; as fast as pooling, loses nothing
     pools: tuple[int, ...] = (3, 2)  # max-pooling over time after layer 1, layer 2, …
     dropout: float = 0.3  # on every BLSTM layer's input
 
@@ -33,7 +36,7 @@ class EncoderConfig(Config):
     @property
     def output(self) -> int:
         """D_enc."""
-        return 2 * self.size if self.layers else self.convolved
+        return 2 * self.size if self.layers else self.convolved * self.input_stack
 
     @property
     def convolved(self) -> int:
@@ -43,7 +46,7 @@ class EncoderConfig(Config):
     @property
     def reduction(self) -> int:
         """Input frames per encoder frame."""
-        factor = self.input_pool
+        factor = self.input_pool * self.input_stack
         for pool in self.pools[: self.layers]:
             factor *= pool
         return factor
@@ -58,13 +61,14 @@ class Encoder(nn.Module):
         self.convolutions = nn.ModuleList()
         if config.filters:
             self.convolutions.extend([_convolution(1, config.filters), _convolution(config.filters, config.filters)])
-        sizes = [config.convolved] + [2 * config.size] * config.layers
+        sizes = [config.convolved * config.input_stack] + [2 * config.size] * config.layers
         self.layers = nn.ModuleList([BlstmLayer(inputs, config.size) for inputs in sizes[: config.layers]])
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, features: Tensor, lengths: Tensor) -> Encoded:
         """(B, T, F), (B,) -> Encoded"""
         hidden, lengths = max_pool_time(self.convolve(features, lengths), lengths, self.config.input_pool)
+        hidden, lengths = stack_time(hidden, lengths, self.config.input_stack)
         for index, layer in enumerate(self.layers):
             hidden = layer(self.dropout(hidden), lengths)
             pool = self.config.pools[index] if index < len(self.config.pools) else 1
@@ -85,6 +89,15 @@ def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
     glorot_(layer.weight, 9 * inputs, 9 * outputs)
     nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
     return layer
+
+
+def stack_time(hidden: Tensor, lengths: Tensor, stack: int) -> tuple[Tensor, Tensor]:
+    """Windows of `stack` frames, one behind the other, the last one filled up by zeros. (B, T, D) -> (B, ⌈T/n⌉, n·D)"""
+    if stack == 1:
+        return hidden, lengths
+    hidden = hidden * length_mask(lengths, hidden.shape[1])[:, :, None]
+    hidden = functional.pad(hidden, (0, 0, 0, -hidden.shape[1] % stack)).unflatten(1, (-1, stack)).flatten(2)
+    return hidden, torch.div(lengths + stack - 1, stack, rounding_mode="floor")
 
 
 def max_pool_time(hidden: Tensor, lengths: Tensor, pool: int) -> tuple[Tensor, Tensor]:

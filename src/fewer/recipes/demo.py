@@ -28,19 +28,35 @@ class Size:
     corpus: DemoCorpusConfig = field(default_factory=DemoCorpusConfig)
     labels: int = 300
     encoder: int = 128  # units per direction
-    decoder: int = 256
+    decoder: int = 192
     embedding: int = 96
     energy: int = 128
     epochs: int = 9
     lm: int = 384  # units
-    lm_parts: int = 8  # quarters of the target text that the LM sees
+    lm_parts: int = 6  # quarters of the target text that the LM sees
     mini_lstm: int = 50
     ilm_passes: int = 10
     beam: int = 8
     decodes: int = 6  # of each method, for tuning
+    processes: int = 2  # that train together
 
 
-QUICK = Size(DemoCorpusConfig.quick(), 150, 32, 48, 32, 32, 2, 64, 2, 16, 2, 4, 3)
+QUICK = Size(
+    DemoCorpusConfig.quick(),
+    labels=150,
+    encoder=32,
+    decoder=48,
+    embedding=32,
+    energy=32,
+    epochs=2,
+    lm=64,
+    lm_parts=2,
+    mini_lstm=16,
+    ilm_passes=2,
+    beam=4,
+    decodes=3,
+    processes=1,
+)
 
 
 def demo(folder: str | Path = "demo", quick: bool = False, seed: int = 1) -> dict[str, Any]:
@@ -66,23 +82,40 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
     aed = {
         "model": {
             "kind": "aed",
-            "encoder": {"filters": 4, "layers": 3, "size": size.encoder, "input_pool": 3, "pools": [2], "dropout": 0.1},
-            "decoder": {"size": size.decoder, "embedding": size.embedding, "readout": size.decoder},
+            "encoder": {
+                "filters": 0,
+                "layers": 2,
+                "size": size.encoder,
+                "input_stack": 3,
+                "pools": [2],
+                "dropout": 0.1,
+            },
+            "decoder": {
+                "size": size.decoder,
+                "embedding": size.embedding,
+                "readout": size.decoder,
+                "dropout": 0.1,
+                "cell_zoneout": 0.05,
+                "output_zoneout": 0.02,
+            },
             "energy": size.energy,
         },
         "features": {"kind": "mfcc", "cache": {"folder": str(folder / "features")}},
         "data": {
             "train": str(corpus / "train.jsonl"),
             "dev": source,
-            "batches": {"max_size": 8000, "curriculum": [{"first": 1, "last": 2, "max_mean_chars": 16}]},
+            "batches": {
+                "max_size": 7000,
+                "max_size_from": {1: 2500, 3: 4000, 5: 7000},
+                "curriculum": [{"first": 1, "last": 4, "max_mean_chars": 16}],  # attention is learnt on answers
+            },
         },
         "augment": None,
         "sub_epochs": size.epochs,
+        "optimizer": {"clip": 2.0},
         "schedule": {
-            "peak": 0.002,
-            "warm_up_from": 0.001,
-            "warm_up": 2,
-            "newbob": {"decay": 0.5, "window": 1, "hold": 1, "threshold": -0.08, "relative_to_rate": False},
+            "peak": 0.003,
+            "newbob": {"decay": 0.6, "window": 1, "hold": 2, "threshold": -1.0, "relative_to_rate": False},
         },
     }
     lm = {
@@ -105,11 +138,11 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
         "train": str(corpus / "train.jsonl"),
         "dev": source,
         "tune": target,
-        "sets": {name: str(corpus / f"{name}.jsonl") for name in ("target-dev", "target-test", "source-test")},
+        "sets": {name: str(corpus / f"{name}.jsonl") for name in ("target-test", "source-test")},
         "rows": [{"method": method} for method in METHODS],
         "ilm": {"all": {"passes": size.ilm_passes, "units": size.mini_lstm}},
         "beam": size.beam,
-        "processes": 2,
+        "processes": size.processes,
         "tuning": {"budget": size.decodes, "space": {"length": "reward"}},
         "lm_text": [str(corpus / "target-text.txt")],
     }

@@ -174,7 +174,12 @@ def _uses(config: ModelConfig, name: str, amount: Amount) -> float:
     if name.startswith("encoder.convolutions."):
         return amount.frames * (encoder.features >> int(name.split(".")[2]))  # the first pool halves the bins
     if name.startswith("encoder.layers."):
-        return amount.frames / encoder.input_pool / math.prod(encoder.pools[: int(name.split(".")[2])])
+        return (
+            amount.frames
+            / encoder.input_pool
+            / encoder.input_stack
+            / math.prod(encoder.pools[: int(name.split(".")[2])])
+        )
     if name.startswith(("attention.key", "attention.fertility", "ctc")):
         return amount.frames / encoder.reduction
     return amount.labels
@@ -290,8 +295,9 @@ def _cost_lines(config: TrainConfig, table: list[Phase]) -> list[str]:
 def _network(config: ModelConfig) -> str:
     if isinstance(config, AedConfig):
         encoder = config.encoder
+        first = encoder.input_pool * encoder.input_stack
         if not encoder.layers:
-            return "features as they are" if encoder.input_pool == 1 else f"features, pool {encoder.input_pool}"
-        pools = [encoder.input_pool, *encoder.pools] if encoder.input_pool > 1 else encoder.pools
+            return "features as they are" if first == 1 else f"features, pool {first}"
+        pools = [first, *encoder.pools] if first > 1 else encoder.pools
         return f"{encoder.layers} × {encoder.size}, pools {'·'.join(map(str, pools))}"
     return f"{config.layers} × {config.size}" if hasattr(config, "layers") else f"{config.size}"

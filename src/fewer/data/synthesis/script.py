@@ -38,12 +38,12 @@ class DemoCorpusConfig(Config):
     """What to synthesise."""
 
     seed: NonNegativeInt = 1  # of sentences, voices, rooms
-    train: PositiveInt = 9000  # utterances of each set
+    train: PositiveInt = 8000  # utterances of each set
     source_dev: PositiveInt = 200
-    source_test: PositiveInt = 300
-    target_dev: PositiveInt = 300
-    target_test: PositiveInt = 500
-    target_text: PositiveInt = 40_000  # sentences of the target domain, as text only
+    source_test: PositiveInt = 250
+    target_dev: PositiveInt = 250
+    target_test: PositiveInt = 400
+    target_text: PositiveInt = 30_000  # sentences of the target domain, as text only
     words: WholeRange = (4, 14)  # shortest and longest sentence
     dictated: float = Field(default=0.55, ge=0, le=1)  # share of the source's utterances that are answers and notes
     sample_rate: PositiveInt = 16_000  # per second
@@ -56,7 +56,7 @@ class DemoCorpusConfig(Config):
     @classmethod
     def quick(cls) -> "DemoCorpusConfig":
         """A few hundred utterances: enough to see everything run, not to see it work."""
-        return cls(train=400, source_dev=30, source_test=30, target_dev=40, target_test=50, target_text=5000)
+        return cls(train=160, source_dev=16, source_test=16, target_dev=20, target_test=24, target_text=1500)
 
 
 @dataclass(frozen=True)
