@@ -11,6 +11,7 @@ import typer
 
 from fewer.commands import COMMANDS
 from fewer.errors import FewerError
+from fewer.files import unwritable
 
 app = typer.Typer(
     add_completion=False,
@@ -45,4 +46,9 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if (problem := unwritable(error)) is None:
+            raise
+        print(f"fewer: {problem}", file=sys.stderr)
         sys.exit(1)

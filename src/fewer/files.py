@@ -1,6 +1,7 @@
 """Writing files so that they are complete or absent, and naming them by content."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from fewer.errors import FewerError
+
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @contextlib.contextmanager
@@ -30,6 +33,16 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def unwritable(error: OSError) -> str | None:
+    """What to tell of a disk that is full or read-only; None if the error is another one."""
+    if error.errno not in UNWRITABLE:
+        return None
+    return (
+        f"cannot write {error.filename or 'a file'}: {error.strerror}; make room or choose another folder, "
+        "then the same command goes on where it was"
+    )
 
 
 def write_json(path: str | Path, value: Any) -> None:

@@ -1,5 +1,6 @@
 """The demo from end to end, as `fewer demo --quick` runs it: it completes, whatever it then shows."""
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -102,6 +103,19 @@ def test_a_folder_that_cannot_be_written_is_said(
     (tmp_path / "file").write_text("")
     assert run(monkeypatch, "demo", str(tmp_path / "file" / "demo"), "--quick") == 1
     assert "choose one that you may write" in capsys.readouterr().err
+
+
+def test_a_disk_that_fills_up_is_said_and_the_demo_goes_on_later(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "features.llc")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fewer.recipes.demo.write_attention", full)
+        assert run(patch, "demo", str(folder), "--quick") == 1
+    assert "cannot write features.llc: No space left on device; make room" in capsys.readouterr().err
+    assert run(monkeypatch, "demo", str(folder), "--quick") == 0
 
 
 def test_missing_voices_are_said(

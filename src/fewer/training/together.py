@@ -13,6 +13,7 @@ import torch
 from torch.distributed import TCPStore
 
 from fewer.errors import FewerError
+from fewer.files import unwritable
 from fewer.training.configs import TrainConfig, parse_train_config
 from fewer.training.run import train_model
 
@@ -76,8 +77,11 @@ def _work() -> None:
     threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
     try:
         train_model(parse_train_config(job["config"], job["folder"]), job["folder"])
-    except FewerError as error:
-        print(error, file=answer, flush=True)
+    except (FewerError, OSError) as error:
+        problem = unwritable(error) if isinstance(error, OSError) else str(error)
+        if problem is None:
+            raise
+        print(problem, file=answer, flush=True)
         os._exit(FAILED)  # at once: the other processes wait for this one
 
 
