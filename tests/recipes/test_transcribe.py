@@ -61,13 +61,13 @@ def test_windows_of_a_file_give_the_same_as_each_heard_by_itself(search: Search,
 def test_batches_go_across_files_and_transcripts_come_in_order(
     search: Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = [write(tmp_path / f"{seed}.wav", noise(0.7, seed=seed)) for seed in range(5)]
+    paths = [write(tmp_path / f"{seed}.wav", noise(0.7, seed=seed)) for seed in range(4)]
     transcriber, sizes = Transcriber(search, OPTIONS), []
     hear = transcriber.hear
     monkeypatch.setattr(recipe, "BATCH", 3)
     monkeypatch.setattr(transcriber, "hear", lambda windows: sizes.append(len(windows)) or hear(windows))
     together = list(transcriber.transcribe(paths))
-    assert sizes == [3, 2]
+    assert sizes == [3, 1]
     assert [transcript.file for transcript in together] == [str(path) for path in paths]
     alone = [transcript for path in paths for transcript in Transcriber(search, OPTIONS).transcribe([path])]
     scores = [[scores_of(transcript) for transcript in transcripts] for transcripts in (together, alone)]
@@ -159,10 +159,10 @@ def test_a_bad_file_does_not_lose_the_others(search: Search, tmp_path: Path) -> 
 
 
 def test_a_truncated_file_is_transcribed_as_far_as_it_goes(search: Search, tmp_path: Path) -> None:
-    path = write(tmp_path / "cut.flac", noise(30))
-    path.write_bytes(path.read_bytes()[:600_000])
+    path = write(tmp_path / "cut.flac", noise(6))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     (transcript,) = Transcriber(search, TranscribeOptions(search=0.4)).transcribe([path])
-    assert 8 < transcript.duration < 25
+    assert 1 < transcript.duration < 4
     assert transcript.segments[-1].end > transcript.duration - 1
     assert "cut.flac" in transcript.problems[0]
 
