@@ -1,36 +1,45 @@
 """CPU-seconds of Whisper decoding: fewer's search, alone and fused, against transformers' `generate`.
 
-    python benchmarks/whisper.py WHISPER_FOLDER MANIFEST [--utterances 16] [--text books.txt]
+    python benchmarks/whisper.py WHISPER_FOLDER MANIFEST [--utterances 16] [--text books.txt] [--against PYTHON]
 
 Beam 5, float32, one thread, the same utterances and mel features for all; encoder and decoder are counted. `generate`
 runs with one utterance at a time and in batches of 8; the faster is what the others are compared with. fewer runs in
 batches of 8. The n-gram LM (4-gram) and the bigram of LODR are made of the text, or of the manifest's transcripts.
 The neural ILM is a Mini-LSTM. The last line is JSON with each system's time relative to `generate`.
+
+--against: an interpreter with whisper-lm-transformers 0.2.0, transformers 4.50.3, torch and kenlm. It decodes the same
+utterances with the same beam and a word 4-gram of the same text, which fewer reads as well (`word_ngram`).
 """
 
 import argparse
 import contextlib
 import io
 import json
+import os
+import re
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import WhisperForConditionalGeneration
 
 from fewer.adapters.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.data.audio import load_audio
 from fewer.data.manifest import Manifest
-from fewer.data.token_store import store_tokens
+from fewer.data.token_store import read_text, store_tokens
 from fewer.ilm.methods import IlmConfig
 from fewer.models.lm import LmScorer
 from fewer.models.ngram import NGram
+from fewer.recipes.system import load_system
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
 from fewer.training.ngram import estimate
+from fewer.training.ngram_files import save_ngram
 
 BEAM, BATCH = 5, 8
 SCALES = {"aed": 1.0, "lm": 0.1, "ilm": -0.05}
@@ -43,7 +52,17 @@ def ngram(whisper: WhisperRecogniser, source: Path, order: int) -> NGram:
         return estimate(labels, order, tokenizer.size, tokenizer.end, prune=(0, 0, 1))
 
 
-def systems(whisper: WhisperRecogniser, source: Path) -> dict[str, Fusion]:
+def word_ngram(source: Path, order: int, arpa: Path) -> None:
+    """An ARPA file over the words of a text, in lower case and without punctuation."""
+    ids, stream = {"</s>": 0, "<unk>": 1}, list[int]()
+    for line in read_text(source):
+        words = re.sub(r"[^\w\s']", " ", line.lower()).split()
+        stream += [*(ids.setdefault(word, len(ids)) for word in words), 0] if words else []
+    model = estimate(torch.tensor(stream), order, len(ids), 0, prune=(0, 0, 1))
+    save_ngram(arpa, model, list(ids))
+
+
+def systems(whisper: WhisperRecogniser, source: Path, arpa: Path | None) -> dict[str, Fusion]:
     lm = LmScorer(ngram(whisper, source, 4))
     mini = whisper.new_context(IlmConfig(method="mini_lstm"))
     scorers: dict[str, list[Any]] = {
@@ -52,7 +71,7 @@ def systems(whisper: WhisperRecogniser, source: Path) -> dict[str, Fusion]:
         "ngram_lodr": [whisper.scorer({}), lm, LmScorer(ngram(whisper, source, 2), "ilm")],
         "ngram_mini_lstm": [whisper.scorer({"ilm": mini}), lm],
     }
-    return {
+    found = {
         name: Fusion(
             parts,
             {term: SCALES[term] for part in parts for term in part.terms},
@@ -63,6 +82,22 @@ def systems(whisper: WhisperRecogniser, source: Path) -> dict[str, Fusion]:
         )
         for name, parts in scorers.items()
     }
+    if arpa is not None:
+        found["word_ngram"] = load_system(whisper, arpa).fusion({"lm": SCALES["lm"]})
+    return found
+
+
+def others(python: str, model: Path, audio: list[torch.Tensor], arpa: Path) -> dict[str, Any]:
+    """What whisper-lm-transformers does with the same utterances, in its own environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(Path(folder) / "audio.npz", **{f"{n:04}": samples.numpy() for n, samples in enumerate(audio)})
+        script = Path(__file__).with_name("whisper_lm_transformers.py")
+        command = [python, str(script), str(model), str(Path(folder) / "audio.npz"), str(arpa), str(BEAM)]
+        own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=own)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def generate(model: Any, mels: list[torch.Tensor], batch: int) -> list[tuple[int, ...]]:
@@ -91,6 +126,7 @@ def main() -> None:
     parser.add_argument("--utterances", type=int, default=16)
     parser.add_argument("--text", type=Path)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--against", metavar="PYTHON")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     whisper = load_whisper(arguments.model)
@@ -100,15 +136,18 @@ def main() -> None:
         torch.linspace(0, len(manifest) - 1, arguments.utterances).long().tolist(), key=manifest.durations.__getitem__
     )
     extractor = whisper.features.extractor
-    mels = [
-        extractor(load_audio(manifest[item], 16000).numpy(), sampling_rate=16000, return_tensors="pt").input_features
-        for item in chosen
-    ]
+    audio = [load_audio(manifest[item], 16000) for item in chosen]
+    mels = [extractor(samples.numpy(), sampling_rate=16000, return_tensors="pt").input_features for samples in audio]
+    text = arguments.text or arguments.manifest
+    scratch = tempfile.TemporaryDirectory()
+    arpa = Path(scratch.name) / "words.arpa" if arguments.against else None
+    if arpa is not None:
+        word_ngram(text, 4, arpa)
     runs: dict[str, Callable[[], list[tuple[int, ...]]]] = {
         "generate, one by one": lambda: generate(model, mels, 1),
         f"generate, batches of {BATCH}": lambda: generate(model, mels, BATCH),
     }
-    for name, fusion in systems(whisper, arguments.text or arguments.manifest).items():
+    for name, fusion in systems(whisper, text, arpa).items():
         runs[name] = lambda fusion=fusion: search(whisper, fusion, mels)  # type: ignore[misc]
     seconds, found = dict.fromkeys(runs, float("inf")), {}
     with torch.inference_mode():
@@ -125,14 +164,23 @@ def main() -> None:
         tuple(label for label in labels if label < whisper.tokenizer.end) for labels in found["generate, one by one"]
     ]
     same = sum(a == b for a, b in zip(theirs, found["plain"], strict=True))
-    audio = sum(float(manifest.durations[item]) for item in chosen)
-    print(f"{len(mels)} utterances, {audio:.0f} s of audio; the same hypothesis as `generate` in {same} of them")
+    length = sum(float(manifest.durations[item]) for item in chosen)
+    print(f"{len(mels)} utterances, {length:.0f} s of audio; the same hypothesis as `generate` in {same} of them")
     print(f"{'(encoder alone)':30} {encoder / len(mels):6.3f} CPU-s per utterance")
     reference = min(seconds["generate, one by one"], seconds[f"generate, batches of {BATCH}"])
     for name, value in seconds.items():
         print(f"{name:30} {value / len(mels):6.3f} CPU-s per utterance, {value / reference:.2f} of generate")
     ratios = {name: round(value / reference, 3) for name, value in seconds.items() if "generate" not in name}
-    print(json.dumps({**ratios, "same": same, "utterances": len(mels)}))
+    result: dict[str, Any] = {**ratios, "same": same, "utterances": len(mels)}
+    if arpa is not None:
+        theirs_too = others(arguments.against, arguments.model, audio, arpa)
+        taken = theirs_too["seconds"]
+        for name, value in taken.items():
+            print(f"{'whisper-lm-transformers, ' + name:30} {value / len(mels):6.3f} CPU-s per utterance")
+        print(", ".join(f"{name} {number}" for name, number in theirs_too["versions"].items()))
+        result["times_faster"] = {name: round(taken["lm"] / seconds[name], 2) for name in ("ngram", "word_ngram")}
+        result["their_lm_alone"] = round((taken["lm"] - taken["alone"]) / len(mels), 3)  # CPU-s per utterance
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -131,9 +131,14 @@ class System:
     names: dict[str, str] = field(default_factory=dict)  # what was loaded, for the N-best file's header
     words: Phrases | None = None  # names and terms that are rewarded
 
-    def scorers(self) -> list[Scorer]:
+    def scorers(self, aed: Scorer | None = None) -> list[Scorer]:
+        """aed: what scores the term "aed" in place of the recogniser, which then shares no products with its ILM."""
         contexts = {"ilm": self.ilm.context} if self.ilm is not None and self.ilm.context is not None else {}
-        scorers = [self.recogniser.scorer(contexts)]
+        if aed is None:
+            scorers = [self.recogniser.scorer(contexts)]
+        else:
+            language_model = self.recogniser.language_model
+            scorers = [aed, *(LmScorer(language_model(context), term) for term, context in contexts.items())]
         if self.ilm is not None and self.ilm.separate is not None:
             scorers.append(LmScorer(self.ilm.separate, "ilm"))
         if self.lm is not None:

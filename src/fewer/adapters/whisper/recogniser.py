@@ -124,7 +124,7 @@ def load_whisper(
     language: what is spoken, such as "de"; needed for multilingual models. task: transcribe, or translate to English.
     """
     try:
-        from transformers import AutoConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+        from transformers import AutoConfig, WhisperForConditionalGeneration
     except ImportError as error:
         raise FewerError("Whisper needs transformers: pip install 'fewer[hf]'") from error
     path = Path(source).expanduser()
@@ -133,12 +133,25 @@ def load_whisper(
         config = AutoConfig.from_pretrained(name)
         _check_kind(config, source)
         model = WhisperForConditionalGeneration.from_pretrained(name, dtype=torch.float32).to(device)
-        extractor = WhisperFeatureExtractor.from_pretrained(name)
     except (OSError, ValueError) as error:
         missing = "" if path.is_dir() else ", which is no folder here either"
         raise FewerError(f"cannot load the Whisper {source}{missing}: {error}") from error
+    return around_whisper(model, language, task, name)
+
+
+def around_whisper(
+    model: Any, language: str | None = None, task: str = "transcribe", source: str | Path | None = None
+) -> WhisperRecogniser:
+    """A WhisperForConditionalGeneration with tokenizer and features from `source`, or from where it was loaded."""
+    from transformers import WhisperFeatureExtractor
+
+    name = str(model.config.name_or_path if source is None else source)
+    try:
+        extractor = WhisperFeatureExtractor.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise FewerError(f"cannot load what the Whisper {name} hears: {error}") from error
     blanks = language not in NO_BLANKS or task == "translate"
-    tokenizer = WhisperTokenizer.from_pretrained(name, config.vocab_size, leading_space=blanks)
+    tokenizer = WhisperTokenizer.from_pretrained(name, model.config.vocab_size, leading_space=blanks)
     return WhisperRecogniser(model, tokenizer, extractor, language, task)
 
 
@@ -157,5 +170,5 @@ def _weights_fingerprint(model: Any, *marks: str) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy())
+        digest.update(tensor.detach().float().cpu().contiguous().numpy())
     return fingerprint(digest.hexdigest(), *marks)
