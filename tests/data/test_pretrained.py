@@ -6,7 +6,8 @@ import torch
 
 from fewer.data.features import CacheConfig, PretrainedConfig, feature_extractor
 from fewer.data.pretrained import pool_frames
-from fewer.data.reader import RawFeatures
+from fewer.data.reader import FeatureReader, RawFeatures
+from fewer.data.statistics import Statistics
 from fewer.errors import FewerError
 
 from .manifests import write_manifest
@@ -181,3 +182,16 @@ def test_weights_are_known_by_the_folders_contents(whisper, tmp_path):
     assert PretrainedConfig(model=whisper).weights() == PretrainedConfig(model=same).weights()
     assert PretrainedConfig(model=whisper).weights() != PretrainedConfig(model=other).weights()
     assert PretrainedConfig(model="openai/whisper-tiny.en").weights() == "openai/whisper-tiny.en"
+
+
+def test_a_reader_loads_the_model_only_to_read_audio(tmp_path):
+    """Commands on sets that are in the cache never need it."""
+    reader = FeatureReader(PretrainedConfig(model=str(tmp_path / "not-there")), Statistics.of(torch.randn(9, 16)))
+    with pytest.raises(FewerError, match="cannot load"):
+        reader.read(file_cut(tmp_path / "a.wav", noise(0.5)))
+
+
+def test_features_that_do_not_fit_the_statistics_are_refused_when_they_are_read(whisper, tmp_path):
+    reader = FeatureReader(PretrainedConfig(model=whisper), Statistics.of(torch.randn(9, 12)))
+    with pytest.raises(FewerError, match="features have 16 dimensions, but the statistics 12"):
+        reader.read(file_cut(tmp_path / "a.wav", noise(0.5)))

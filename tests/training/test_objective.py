@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fewer.training.objective import ctc_loss_sum, l2, local_fusion, smoothed_cross_entropy, smoothed_target_entropy
+from fewer.training.objective import (
+    ctc_loss_sum,
+    l2,
+    local_fusion,
+    off_diagonal,
+    smoothed_cross_entropy,
+    smoothed_target_entropy,
+)
 
 
 def log_probs(*shape: int, seed: int = 0) -> Tensor:
@@ -82,3 +89,15 @@ def test_local_fusion_is_renormalised_and_trains_the_recogniser_only() -> None:
     expected = fused[0, 0].detach().exp().double()  # the gradient of a cross entropy: fused posterior − target
     expected[2] -= 1
     torch.testing.assert_close(aed.grad[0, 0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_off_diagonal_is_what_attention_gives_to_distant_frames_label_by_label() -> None:
+    weights, frames, lengths = torch.rand(2, 3, 5), torch.tensor([5, 4]), torch.tensor([3, 2])
+    expected = 0.0
+    for b, n, t in product(range(2), range(3), range(5)):
+        if n < lengths[b]:
+            distance = (n + 0.5) / lengths[b].item() - (t + 0.5) / frames[b].item()
+            expected += weights[b, n, t].item() * (1 - math.exp(-(distance**2) / (2 * 0.1**2)))
+    assert off_diagonal(weights, frames, lengths, 0.1).item() == pytest.approx(expected, rel=1e-5)
+    on = torch.eye(4)[None]
+    assert off_diagonal(on, torch.tensor([4]), torch.tensor([4]), 0.1).item() == 0.0

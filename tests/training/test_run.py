@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 import torch
 
+from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.models.aed import AED
 from fewer.training.aed_task import AedTask
 from fewer.training.configs import AedTrainConfig, parse_train_config
 from fewer.training.model_folder import load_model
+from fewer.training.ngram import estimate
+from fewer.training.ngram_files import save_ngram
 from fewer.training.records import read_curves
 from fewer.training.run import make_task, train_model
 from fewer.training.task import Moment
@@ -150,6 +153,39 @@ def test_training_with_an_external_lm(tones: Path, lm_folder: Path, tmp_path: Pa
     assert losses.total.item() == pytest.approx(expected + 0.5 * losses.parts["ctc"].item(), rel=1e-5)
     assert task.penalty(loaded.aed) is None
     assert not any("lm" in name for name in loaded.aed.state_dict())
+
+
+def test_an_n_gram_can_be_the_external_lm(tones: Path, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(tones / "tokenizer.json")
+    lines = (tones / "train.txt").read_text().splitlines()
+    stream = torch.tensor([label for line in lines for label in (*tokenizer.encode(line), tokenizer.end)])
+    save_ngram(tmp_path / "lm.safetensors", estimate(stream, 2, tokenizer.size, tokenizer.end), tokenizer.labels)
+    external = {"model": str(tmp_path / "lm.safetensors"), "scale": 0.5}
+    config = parse_train_config(aed_values(tones) | {"external_lm": external}, "test.yaml")
+    assert isinstance(config, AedTrainConfig)
+    (tmp_path / "run").mkdir()
+    task, marks = make_task(config, tmp_path / "run", tokenizer, alone())
+    plain, plain_marks = make_task(
+        config.model_copy(update={"external_lm": None}), tmp_path / "run", tokenizer, alone()
+    )
+    assert len(marks) == len(plain_marks) + 1
+    module, batch = task.build(0).eval(), task.dev.load(task.dev.plan(1)[0][0], 1)
+    moment = Moment(1, 0, training=False)
+    assert task.losses(module, batch, moment).parts["ce"] != plain.losses(module, batch, moment).parts["ce"]
+
+
+def test_a_guide_holds_in_the_first_sub_epochs_of_training_alone(tones: Path, tmp_path: Path) -> None:
+    values = aed_values(tones) | {"guide": {"last": 2, "scale": 3.0}}
+    config = parse_train_config(values, "test.yaml")
+    (tmp_path / "run").mkdir()
+    task, _ = make_task(config, tmp_path / "run", load_tokenizer(tones / "tokenizer.json"), alone())
+    module, batch = task.build(0).eval(), task.dev.load(task.dev.plan(1)[0][0], 1)
+    guided, later, dev = (
+        task.losses(module, batch, moment) for moment in (Moment(2, 0), Moment(3, 0), Moment(1, 0, training=False))
+    )
+    assert "off_diagonal" not in later.parts | dev.parts
+    expected = later.total + 3.0 * guided.parts["off_diagonal"]
+    torch.testing.assert_close(guided.total, expected)
 
 
 def test_an_external_lm_with_another_tokenizer_is_refused(tones: Path, lm_folder: Path, tmp_path: Path) -> None:

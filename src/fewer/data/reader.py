@@ -80,8 +80,12 @@ class FeatureReader:
     def __init__(self, config: FeaturesConfig, statistics: Statistics | None = None, cache: FeatureCache | None = None):
         self.raw, self.statistics = RawFeatures(config, cache), statistics
         self.normalise = Normaliser(config, statistics)
-        if statistics is not None and len(statistics.mean) != self.dim:
-            raise FewerError(f"features have {self.dim} dimensions, but the statistics {len(statistics.mean)}")
+        if config.kind != "pretrained" or cache is not None:  # else it would load the model, perhaps for nothing
+            self._check(self.dim)
+
+    def _check(self, dim: int) -> None:
+        if self.statistics is not None and len(self.statistics.mean) != dim:
+            raise FewerError(f"features have {dim} dimensions, but the statistics {len(self.statistics.mean)}")
 
     @property
     def dim(self) -> int:
@@ -111,7 +115,9 @@ class FeatureReader:
 
     def read(self, cut: Cut, speed: float = 1.0) -> Tensor:
         """The cut's features at `speed` times the speed. (T, F) float32"""
-        return self.normalise(self.raw.read(cut, speed))
+        features = self.raw.read(cut, speed)
+        self._check(features.shape[1])
+        return self.normalise(features)
 
 
 def measure_statistics(raw: RawFeatures, cuts: Cuts) -> Statistics:

@@ -12,7 +12,7 @@ from fewer.data.reading import Batches
 from fewer.models.aed import AED
 from fewer.training.configs import AedTrainConfig
 from fewer.training.growing import grow, stage_config
-from fewer.training.objective import ctc_loss_sum, l2, local_fusion, smoothed_cross_entropy
+from fewer.training.objective import ctc_loss_sum, l2, local_fusion, off_diagonal, smoothed_cross_entropy
 from fewer.training.task import Losses, Moment
 
 
@@ -45,8 +45,8 @@ class AedTask:
 
     def losses(self, module: Any, batch: Batch, moment: Moment) -> Losses:
         encoded = module.encode(batch.features, batch.feature_lengths)
-        logits = module.teacher_forced(encoded, batch.labels).logits
-        log_probs = functional.log_softmax(logits.float(), dim=-1)  # (B, N, V)
+        decoded = module.teacher_forced(encoded, batch.labels)
+        log_probs = functional.log_softmax(decoded.logits.float(), dim=-1)  # (B, N, V)
         if self.external_lm is not None:
             log_probs = local_fusion(log_probs, self._lm_log_probs(batch.labels), self.lm_scale)
         smoothing = self.smoothing(moment)
@@ -58,6 +58,11 @@ class AedTask:
             ctc = ctc_loss_sum(module.ctc_log_probs(encoded), encoded.lengths, labels, lengths)
             total = total + self.config.ctc_scale * ctc
             parts["ctc"] = ctc.detach()
+        if (guide := self.config.guide) is not None and moment.training and moment.sub_epoch <= guide.last:
+            weights = torch.stack([state.weights for state in decoded.context_states], dim=1)  # (B, N, T)
+            off = off_diagonal(weights, encoded.lengths, lengths, guide.width)
+            total = total + guide.scale * off
+            parts["off_diagonal"] = off.detach()
         return Losses(total, parts)
 
     def smoothing(self, moment: Moment) -> float:

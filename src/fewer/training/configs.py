@@ -69,6 +69,14 @@ class ExternalLmConfig(Config):
     scale: float = Field(gt=0)  # λ; the tuned scale of shallow fusion is a good one
 
 
+class GuideConfig(Config):
+    """Attention is drawn to the diagonal in the first sub-epochs: with little data it may take very long to begin."""
+
+    last: int = Field(ge=1)  # sub-epoch to which it holds
+    scale: float = Field(default=1.0, gt=0)
+    width: float = Field(default=0.1, gt=0)  # how far from the diagonal is near, as a share of the utterance
+
+
 class _TrainConfig(TrainerConfig):
     tokenizer: Path  # tokenizer.json
     initial: Path | None = None  # folder of a model whose weights training starts from; None: new weights
@@ -85,6 +93,7 @@ class AedTrainConfig(_TrainConfig):
     ctc_scale: float = Field(default=1.0, ge=0)
     l2: float = Field(default=1e-4, ge=0)  # l2·Σw² for every batch, on the parts that the paper's configs decay
     external_lm: ExternalLmConfig | None = None
+    guide: GuideConfig | None = None  # None: attention finds its way alone, as in the paper
     expected: ExpectedSpeech | None = None
 
     @model_validator(mode="after")

@@ -47,6 +47,19 @@ def ctc_loss_sum(log_probs: Tensor, lengths: Tensor, labels: Tensor, label_lengt
     return losses.sum()
 
 
+def off_diagonal(weights: Tensor, frames: Tensor, lengths: Tensor, width: float) -> Tensor:
+    """Σ_n Σ_t weight·(1 − exp(−(n/N − t/T)²/2·width²)): attention that lies off the diagonal (Tachibana et al. 2018).
+
+    weights (B, N, T), frames and lengths (B,): T and N of each utterance.
+    """
+    label = torch.arange(weights.shape[1], device=weights.device).add(0.5) / lengths[:, None]  # (B, N)
+    frame = torch.arange(weights.shape[2], device=weights.device).add(0.5) / frames[:, None]  # (B, T)
+    distance = label[:, :, None] - frame[:, None]  # (B, N, T)
+    off = 1 - torch.exp(-distance.square() / (2 * width**2))
+    counted = length_mask(lengths, weights.shape[1])[:, :, None]
+    return (weights.float() * off).masked_fill(~counted, 0.0).sum()
+
+
 def l2(parameters: Iterable[Tensor], scale: float = 1e-4) -> Tensor:
     """scale·Σw², without ½, so that its gradient is 2·scale·w."""
     squares = [parameter.float().square().sum() for parameter in parameters]
