@@ -13,6 +13,7 @@ from fewer.adapters.whisper.recogniser import WhisperRecogniser
 from fewer.errors import FewerError
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.methods import IlmConfig
+from fewer.recipes.system import load_recogniser
 from fewer.search.beam import beam_search
 from fewer.training.ngram import estimate
 from fewer.training.ngram_files import save_ngram
@@ -118,7 +119,9 @@ def test_what_cannot_be_right_is_refused(
         load_bundle(changed(made, tmp_path / "b", **values), whisper)
 
 
-def test_other_folders_are_no_bundles(tiny: Path) -> None:
+def test_a_bundle_is_no_model_and_other_folders_are_no_bundles(made: Path, tiny: Path) -> None:
+    with pytest.raises(FewerError, match="is a bundle of `fewer adapt`, not a model"):
+        load_recogniser(made)
     with pytest.raises(FewerError, match=r"is not a bundle of `fewer adapt`: it has no bundle\.json"):
         read_bundle(tiny)
 

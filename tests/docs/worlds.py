@@ -12,7 +12,7 @@ from fewer.ilm.methods import IlmConfig
 from fewer.training.model_folder import load_model
 from fewer.training.ngram import estimate as estimate_ngram
 from fewer.training.ngram_files import save_ngram
-from tests.adapters.tiny import make_whisper, write_manifest
+from tests.adapters.tiny import make_whisper, noises, write_manifest
 from tests.data.corpora.builders import fisher, hub5e00, hub5e01, rt03, tedlium2, write_lines
 from tests.recipes.miniatures import said, write_chapter, write_gz, write_librispeech, write_switchboard
 from tests.training.tones import PITCHES
@@ -74,10 +74,11 @@ def whisper(folder: Path, tones: Path) -> None:
 
 
 def adapting(folder: Path, tones: Path) -> None:
-    """The same with text, names and another set."""
+    """The same with text, names, another set and a call."""
     make_whisper(folder / "openai" / "whisper-tiny.en")
     write_manifest(folder / "dev.jsonl", ["the cat", "a cat in a hat"], seed=1)
     write_manifest(folder / "general.jsonl", ["in the tin"], seed=2)
+    soundfile.write(folder / "call.wav", noises(1)[0].numpy(), 16000)
     write_lines(folder / "domain.txt", "THE CAT IN THE HAT", "A HAT IN A CAT", "A TIN CAT")
     write_lines(folder / "words.txt", "Tin Cat", "hat\t1.5")
 

@@ -29,6 +29,7 @@ from fewer.recipes.adapt_text import Styles, given_lm, text_lm
 from fewer.recipes.adapt_tuning import Choice, Trials, choose, tune_words, usual_for, with_and_without
 from fewer.recipes.system import AedRecogniser, System, load_phrases, load_recogniser, load_system
 from fewer.search.beam import SearchOptions
+from fewer.training.ngram_files import BINARY_SUFFIX
 from fewer.training.world import alone
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales
@@ -110,7 +111,8 @@ class Adaptation:
         if options.general is not None:
             facts["general"] = self._general(choice.method, scales)
         parts = {"lm": self.lm, "ilm": ilm, "words": options.words}
-        names = {"lm": self.lm.name if self.lm else None, "ilm": "ilm", "words": "words.txt"}
+        file = self.lm is not None and self.lm.is_file()
+        names = {"lm": f"lm{BINARY_SUFFIX}" if file else "lm", "ilm": "ilm", "words": "words.txt"}
         kept = {term: names[term] for term, path in parts.items() if path is not None}
         zero = {term: 0.0 for term in kept}
         tokenizer = self.recogniser.tokenizer.fingerprint
@@ -126,9 +128,9 @@ class Adaptation:
             beam=options.beam,
             text=text,
             **facts,
-            **{term: name for term, name in kept.items()},
+            **kept,
         )
-        write_bundle(out, bundle, {str(name): path for term, name in kept.items() if (path := parts[term]) is not None})
+        write_bundle(out, bundle, {names[term]: path for term, path in parts.items() if path is not None})
         return bundle
 
     def _lm(self) -> tuple[Path | None, dict[str, Any]]:
