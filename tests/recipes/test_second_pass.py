@@ -44,7 +44,10 @@ def values(folder: Path) -> dict[str, Any]:
         "rows": rows,
         "beam": 3,
         "encodings": str(folder / "encodings"),
-        "tuning": {"budget": 2, "space": {"length": "reward", "step": 0.1, "length_step": 0.5}},
+        "tuning": {
+            "budget": 2,
+            "space": {"length": "reward", "step": 0.1, "length_step": 0.5, "ranges": {"lm": [0, 1], "ilm": [0, 1]}},
+        },
     }
 
 

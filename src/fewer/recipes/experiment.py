@@ -53,10 +53,10 @@ from fewer.training.ngram_files import save_ngram
 from fewer.training.ngram_text import ngram_of_texts
 from fewer.training.records import CURVES
 from fewer.training.together import train_together
-from fewer.tuning.methods import Method, tune_all
+from fewer.tuning.methods import Method, constraints_of, tune_all
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales
-from fewer.tuning.store import chosen_decode, load_scales
+from fewer.tuning.store import any_decode, chosen_decode, load_scales
 
 
 class Experiment:
@@ -253,12 +253,19 @@ class Experiment:
             for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is the same
                 same = [row for row in rows if config.lm_of(row) == lm]
                 for make, again in ((self._method, False), (self._second_pass_method, True)):
-                    methods = [make(row, batches) for row in same if bool(row.second_pass) == again]
-                    tune_all(methods, config.tuning, self.metric, self.folder / "tuning", Path(config.tune).stem)
+                    if methods := [make(row, batches) for row in same if bool(row.second_pass) == again]:
+                        self._tune_together(methods)
         for row in config.rows:
             target = self.folder / "pools" / f"{row.key}.jsonl"
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(self.folder / "tuning" / row.key / "pool.jsonl", target)
+
+    def _tune_together(self, methods: list[Method]) -> None:
+        """Methods with the same LM; constraints on scales that none of them has are for other rows."""
+        options = self.config.tuning
+        terms = [term for method in methods for term in method.terms]
+        options = options.model_copy(update={"space": constraints_of(terms, options.space)})
+        tune_all(methods, options, self.metric, self.folder / "tuning", Path(self.config.tune).stem)
 
     def _method(self, row: Row, batches: list[EncodedBatch]) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
@@ -267,10 +274,12 @@ class Experiment:
 
     def _second_pass_method(self, row: Row, batches: list[EncodedBatch]) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
-        sources = [self.folder / "tuning" / name for name in row.second_pass]
-        found = united([list(read_nbest(chosen_decode(source))) for source in sources])
-        marks = fingerprint(identity(system, search, self.config.tune), *(chosen_decode(source) for source in sources))
-        return second_pass_method(row.key, system, with_ilm(system, found, lambda: batches), marks)
+        sources = [chosen_decode(self.folder / "tuning" / name) for name in row.second_pass]
+        marks = fingerprint(identity(system, search, self.config.tune), *sources)
+        lists = any_decode(self.folder / "tuning" / row.key, marks)  # of a run that was stopped: scored already
+        if lists is None:
+            lists = with_ilm(system, united([list(read_nbest(source)) for source in sources]), lambda: batches)
+        return second_pass_method(row.key, system, lists, marks)
 
     def scales(self, row: Row) -> Scales:
         return load_scales(self.folder / "tuning" / row.key / "tune.json")[0]

@@ -66,6 +66,14 @@ def chosen_decode(folder: str | Path) -> Path:
     return decode_path(Path(folder) / "decodes", scales)
 
 
+def any_decode(folder: str | Path, identity: str) -> list[NBest] | None:
+    """The lists of whichever decode with this identity is in a method's folder, if there is one."""
+    for path in sorted((Path(folder) / "decodes").glob("*.jsonl")):
+        if read_header(path).info.get("identity") == identity:
+            return list(read_nbest(path))
+    return None
+
+
 def save_result(folder: str | Path, result: TuneResult, options: TuneOptions, method: str, dev_set: str) -> None:
     """Write pool.jsonl, surface.npz, length.npz (if a length parameter was tuned) and, last, tune.json."""
     folder = Path(folder)

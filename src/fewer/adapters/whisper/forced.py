@@ -31,7 +31,7 @@ def context_scores(
     rows = [torch.tensor([*h.tokens, end] if h.ended else [*h.tokens], dtype=torch.long) for h in hypotheses]
     labels, _ = pad(rows, empty=torch.zeros(0, dtype=torch.long))  # (H, N)
     places: dict[tuple[int, ...], int] = {}  # prefix -> which of the distinct ones
-    first: list[tuple[int, int]] = []  # where each distinct prefix is found first: hypothesis, position
+    first: list[tuple[int, int]] = []  # where each, the empty one to begin with, is found: hypothesis, position
     for row, tokens in enumerate(rows):
         for position in range(len(tokens)):
             prefix = tuple(tokens[:position].tolist())
@@ -44,9 +44,9 @@ def context_scores(
     hidden = lm.decoder.teacher_forced(embedded, cross)[:, len(recogniser.prompt) - 1 :]  # (H, N, D)
     where = torch.tensor(first)  # (prefixes, 2)
     logits = lm.decoder.logits(hidden[where[:, 0], where[:, 1]])  # (prefixes, V)
-    for mask, these in ((recogniser.suppress_first, where[:, 1] == 0), (recogniser.suppress, where[:, 1] > 0)):
+    for mask, these in ((recogniser.suppress_first, logits[:1]), (recogniser.suppress, logits[1:])):
         if mask is not None:
-            logits[these] = logits[these].masked_fill(mask, float("-inf"))
+            these.index_fill_(1, mask.nonzero().flatten(), float("-inf"))
     total = logits.logsumexp(-1)  # (prefixes,)
     return [_sum(tokens, places, logits, total, end, end_scored) for tokens in rows]
 
