@@ -66,7 +66,7 @@ def command(
         SearchOptions(beam=5),
     )
     transcripts: list[Transcript] = []
-    options = TranscribeOptions(no_speech, log_prob, search, longest)
+    options = TranscribeOptions(no_speech, log_prob, search, longest, align=output != "text")
     for transcript in Transcriber(system, options).transcribe(audio):
         path = paths[len(transcripts)]
         transcripts.append(transcript)

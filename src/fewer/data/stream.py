@@ -13,7 +13,7 @@ from torch import Tensor
 from fewer.data.audio import TOLERANCE, resample
 from fewer.errors import FewerError
 
-BLOCK = 10.0  # seconds that are read at once
+BLOCK = 1.0  # seconds that are read at once: what a damaged file may lose before the damage
 MARGIN = 64  # periods of the lower rate that a resampled block needs on either side, and more
 FORMATS = "WAV, FLAC, OGG and MP3 files can be read; convert others, such as `ffmpeg -i in.m4a out.wav`"
 

@@ -58,6 +58,10 @@ class Recogniser(Protocol):
         """The probability that nobody speaks, if it can tell. (B,)"""
         ...
 
+    def times(self, encoded: Encoded, labels: Sequence[int]) -> list[tuple[float, float]] | None:
+        """From when to when in seconds each label of the one utterance was said, if it can tell."""
+        ...
+
     def max_lengths(self, encoded: Encoded) -> Tensor:
         """How many labels each utterance may have, end label counted. (B,)"""
         ...
@@ -104,6 +108,9 @@ class AedRecogniser:
         return self.aed.encode(*pad(features, torch.zeros(0, self.features.dim)))
 
     def no_speech(self, encoded: Encoded) -> None:
+        return None
+
+    def times(self, encoded: Encoded, labels: Sequence[int]) -> None:
         return None
 
     def max_lengths(self, encoded: Encoded) -> Tensor:

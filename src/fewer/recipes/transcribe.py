@@ -19,7 +19,7 @@ from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
 from fewer.progress import Bar, say
 from fewer.recipes.searching import Search
-from fewer.recipes.transcript import ENDINGS, Output, Segment, Transcript, timed
+from fewer.recipes.transcript import ENDINGS, Output, Segment, Transcript, Word, timed
 from fewer.search.beam import beam_search
 from fewer.search.nbest import Hypothesis
 
@@ -37,6 +37,7 @@ class TranscribeOptions:
     log_prob: float = -1.0  # … text counts only if its labels' mean log-probability is above this
     search: float = 10.0  # a window ends at the quietest place of its last so many seconds
     longest: float | None = None  # seconds of a window at the most; None: what the recogniser can hear
+    align: bool = True  # find out when each word was said, if the recogniser can; else in proportion to its length
 
 
 class Incomplete(FewerError):
@@ -126,7 +127,7 @@ class Transcriber:
         best = self._search(encoded, limits, doubtful)
         for place, index in enumerate(loud):
             probability = None if nobody is None else float(nobody[place])
-            found[index] = self._judged(windows[index], best[place], probability)
+            found[index] = self._judged(windows[index], best[place], probability, encoded.select(torch.tensor([place])))
         return found
 
     def _search(self, encoded: Encoded, limits: Tensor, doubtful: Tensor) -> list[Hypothesis]:
@@ -149,8 +150,10 @@ class Transcriber:
         lists = beam_search(self.fusion, encoded, limits, options, self.recogniser.tokenizer.decode)
         return [hypotheses[0] for hypotheses in lists]
 
-    def _judged(self, window: Window, hypothesis: Hypothesis, no_speech: float | None) -> list[Segment]:
-        """What is to be believed of it."""
+    def _judged(
+        self, window: Window, hypothesis: Hypothesis, no_speech: float | None, encoded: Encoded
+    ) -> list[Segment]:
+        """What is to be believed of it. encoded: of this window."""
         mean, loops = hypothesis.scores["aed"] / hypothesis.length, is_repetitive(hypothesis.text)
         nobody = no_speech is not None and no_speech > self.options.no_speech
         if nobody and (mean < self.options.log_prob or loops):
@@ -161,7 +164,25 @@ class Transcriber:
             if not hypothesis.ended:
                 return [replace(self._empty(window, no_speech), unclear=True)]
         start, end = ((window.start + place) / self.rate for place in loud_span(window.samples, self.rate))
-        return [Segment(start, end, hypothesis, timed(hypothesis.text, start, end), no_speech)]
+        times = self.recogniser.times(encoded, hypothesis.tokens) if self.options.align else None
+        if times is None:
+            return [Segment(start, end, hypothesis, timed(hypothesis.text, start, end), no_speech)]
+        offset = window.start / self.rate
+        words = self._words(hypothesis.tokens, [(offset + first, offset + last) for first, last in times])
+        return [Segment(start, end, hypothesis, words, no_speech)]
+
+    def _words(self, labels: Sequence[int], times: Sequence[tuple[float, float]]) -> tuple[Word, ...]:
+        """Words from the labels that spell them."""
+        tokenizer, groups = self.recogniser.tokenizer, list[list[int]]()
+        for place, label in enumerate(labels):
+            if not groups or tokenizer.word_start(label):
+                groups.append([])
+            groups[-1].append(place)
+        words: list[Word] = []
+        for group in groups:
+            text = tokenizer.decode([labels[place] for place in group])
+            words += timed(" " + text if words else text, times[group[0]][0], times[group[-1]][1]) if text else ()
+        return tuple(words)
 
     def _empty(self, window: Window, no_speech: float | None = None) -> Segment:
         return Segment(window.start / self.rate, window.end / self.rate, no_speech=no_speech)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fewer.adapters.whisper.alignment import Aligner, alignment_heads
 from fewer.adapters.whisper.contexts import Listening
 from fewer.adapters.whisper.decoder import WhisperDecoder
 from fewer.adapters.whisper.encoder import TOO_LONG, LogMel, WhisperEncoded, WhisperEncoder
@@ -54,6 +55,8 @@ class WhisperRecogniser:
         self.attention = Listening(self.decoder)
         self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
         self.nobody = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>, or <|nocaptions|> in older files
+        heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
+        self.aligner = Aligner(self.decoder, self.prompt, heads)
         self.sampling_rate = self.features.sampling_rate
         self.longest = self.features.max_samples / self.sampling_rate
         heard = 2 * self.attention.size * self.encoder.states * 4  # bytes of an utterance
@@ -88,6 +91,10 @@ class WhisperRecogniser:
         start = torch.full((len(encoded), 1), self.prompt[0], device=encoded.states.device)
         first = WhisperLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)
         return first[:, 0, self.nobody].exp()
+
+    def times(self, encoded: Encoded, labels: Sequence[int]) -> list[tuple[float, float]]:
+        """When each label of the one utterance was said."""
+        return self.aligner.times(encoded, labels)
 
     def max_lengths(self, encoded: Encoded) -> Tensor:
         """As many labels as the decoder has positions for. (B,)"""
