@@ -1,12 +1,17 @@
 """Windows: no sample lost, none too long, cut in pauses, however long the recording is."""
 
+import struct
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from torch import Tensor
 
+from fewer.data.stream import BLOCK, AudioStream
 from fewer.data.windows import Window, cut_windows, halves, is_silent, loud_span, quietest
 from tests.data.sounds import noise
 
@@ -90,3 +95,30 @@ def test_halves_meet_in_a_pause() -> None:
     first, second = halves(Window(7, speech(9, [3.5, 7])), RATE)
     assert (first.start, first.end, second.end) == (7, second.start, 9007)
     assert first.end / RATE == pytest.approx(3.5, abs=0.15)
+
+
+def test_a_two_hour_file_is_read_in_small_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sparse file of silence: nothing larger than a window and a block is ever made of it."""
+    rate, size = 4000, 2 * 4000 * 7200
+    header = (
+        b"RIFF" + struct.pack("<I", 36 + size) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16)
+    )
+    with open(tmp_path / "long.wav", "wb") as stream:
+        stream.write(header + b"data" + struct.pack("<I", size))
+        stream.truncate(44 + size)
+    reads, read = list[int](), soundfile.SoundFile.read
+
+    def noted(self: soundfile.SoundFile, frames: int, **options: Any) -> Any:
+        reads.append(frames)
+        return read(self, frames, **options)
+
+    monkeypatch.setattr(soundfile.SoundFile, "read", noted)
+    audio = AudioStream(tmp_path / "long.wav", rate)
+    assert audio.duration == 7200
+    seconds = 0.0
+    for window in cut_windows(audio, rate, longest=30, search=10):
+        seconds += len(window.samples) / rate
+        assert window.samples.untyped_storage().nbytes() <= 4 * 31 * rate
+        assert sum(reads) / rate <= seconds + 32
+    assert seconds == pytest.approx(7200)
+    assert max(reads) <= BLOCK * rate
