@@ -13,6 +13,7 @@ from fewer.training import together
 from fewer.training.configs import TrainConfig, parse_train_config
 from fewer.training.run import train_model
 from fewer.training.together import train_together
+from tests.training.processes import SECONDS
 from tests.training.tones import lm_values
 
 
@@ -86,4 +87,4 @@ def test_processes_end_when_nobody_waits_for_them(config: TrainConfig, tmp_path:
     process = together._start(0, shared, {"config": config.model_dump(mode="json"), "folder": str(tmp_path / "run")})
     assert process.stdin is not None
     process.stdin.close()  # as when the process that started it was killed
-    assert process.wait(60) != 0
+    assert process.wait(SECONDS) != 0
