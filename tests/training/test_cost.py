@@ -106,7 +106,7 @@ def test_a_dry_run_of_language_models(tmp_path: Path) -> None:
 
 
 def test_the_speed_of_matrix_products_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that goes on by 0.01 s whenever it is asked: before the second product, after it and each further one."""
+    """By a clock that goes on by 0.01 s whenever it is asked: before the second product, and after each one."""
     ticks = itertools.count()
     monkeypatch.setattr("fewer.training.cost.time.monotonic", lambda: 0.01 * next(ticks))
     assert matmul_speed(torch.device("cpu"), seconds=0.035) == pytest.approx(2 * 1024**3 * 4 / 0.05)
