@@ -117,12 +117,14 @@ def test_the_first_decode_has_no_lm_and_no_ilm() -> None:
 
 def test_first_decodes_can_be_given() -> None:
     space = Space(TERMS, SpaceOptions(length="reward"))
-    given = [{}, {"lm": 0.081, "reward": 0.7}, {"lm": 0.15, "ilm": 0.15, "other": 1.0}, {"lm": 0.08, "reward": 0.7}]
+    given = [{}, {"lm": 0.081, "reward": 0.7}, {"lm": 0.15, "ilm": 0.15}, {"lm": 0.08, "reward": 0.7}, {"other": 1.0}]
     assert start_points(space, given) == [
         ({"lm": 0.0, "ilm": 0.0, "reward": 0.0}, False),
         ({"lm": 0.08, "ilm": 0.0, "reward": 0.7}, True),
         ({"lm": 0.15, "ilm": 0.15, "reward": 0.0}, False),
     ]
+    alone = Space(("aed",), SpaceOptions(length="reward"))
+    assert start_points(alone, given) == start_points(alone, given[1:2]) == [({"reward": 0.0}, False)]
 
 
 def flat_decode(scales: Scales) -> list[NBest]:

@@ -75,7 +75,7 @@ class Trials:
     def result(self, system: System, scales: Scales) -> Result:
         """One decode, scored."""
         options = replace(self.search, length=scales.length)
-        lists = dict(search_set(system, self.batches, {"aed": 1.0, **scales.terms}, options)).values()
+        lists = dict(search_set(system, self.batches, scales.terms, options)).values()
         refs = {nbest.id: nbest.ref or "" for nbest in lists}
         hyps = {nbest.id: nbest.hypotheses[0].text for nbest in lists}
         return self.metric.score(refs, hyps, {nbest.id: nbest.speaker or "" for nbest in lists})

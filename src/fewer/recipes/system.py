@@ -164,7 +164,7 @@ class System:
         return scorers
 
     def fusion(self, scales: Mapping[str, float], scorers: list[Scorer] | None = None) -> Fusion:
-        """The search's score; `scorers` made before (by `scorers()`) can be used again with other scales."""
+        """The search's score; `scorers` made before (by `scorers()`), or some of them, can be used again."""
         recogniser, scorers = self.recogniser, scorers or self.scorers()
         terms = [term for scorer in scorers for term in scorer.terms]
         by = self.end_by(terms)
@@ -173,7 +173,8 @@ class System:
         if "lm" in terms and isinstance(self.lm, WordNGram):  # the last word is scored where it ends
             by.append("lm")
         masks = (recogniser.suppress, recogniser.suppress_first)
-        return Fusion(scorers, {"aed": 1.0, **scales}, recogniser.tokenizer.end, by, *masks)
+        alone = {"aed": 1.0} if "aed" in terms else {}
+        return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, by, *masks)
 
     def end_by(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms that are to score the end label."""

@@ -26,7 +26,7 @@ def tuning_method(
 
     def rescore(lists: list[NBest]) -> list[NBest]:
         scored = lists[0].hypotheses[0].scores
-        needed = [scorer for scorer in scorers if scorer is scorers[0] or not scored.keys() >= set(scorer.terms)]
+        needed = [scorer for scorer in scorers if not scored.keys() >= set(scorer.terms)]
         encoded = [([utterance.id for utterance in batch.utterances], batch.encoded) for batch in batches]
         return add_terms(system.fusion({}, needed), encoded, lists)
 

@@ -110,14 +110,17 @@ def tune(
 def start_points(space: Space, given: Sequence[Mapping[str, float]] = ()) -> list[tuple[Point, bool]]:
     """Where to decode first, and whether that says how long hypotheses are to be.
 
-    If not given: with nothing added and subtracted, with a little added, with some of both.
+    If not given: with nothing added and subtracted, with a little added, with some of both. A start that is given for
+    terms that are not there is none.
     """
     usual = [
         {name: subtracted if name in space.subtracted else added for name in space.scale_names}
         for added, subtracted in STARTS
     ]
     points: list[tuple[Point, bool]] = []
-    for wanted in given or usual:
+    known = {*space.terms, *LENGTH_PARAMETERS}
+    fitting = [start for start in given if start.keys() <= known] or ([{}] if given else usual)
+    for wanted in fitting:
         zero = dict.fromkeys(space.scale_names, 0.0) | {"reward": 0.0, "exponent": 1.0}
         point = space.nearest(zero | {name: wanted[name] for name in wanted if name in zero})
         if all(point != other for other, _ in points):
