@@ -43,6 +43,18 @@ def test_formats_that_people_have(tmp_path: Path, ending: str) -> None:
     assert float(got[4000:-4000].square().mean().sqrt()) == pytest.approx(0.3 / np.sqrt(2), rel=0.05)
 
 
+def test_nothing_is_sought_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    soundfile.write(tmp_path / "call.mp3", noise(3), 16000)
+    whole, _ = soundfile.read(tmp_path / "call.mp3", dtype="float32")
+
+    def seek(*_: object) -> None:
+        raise AssertionError("the file was sought in")
+
+    monkeypatch.setattr(soundfile.SoundFile, "seek", seek)
+    got = torch.cat(list(AudioStream(tmp_path / "call.mp3", 16000)))
+    torch.testing.assert_close(got, torch.from_numpy(whole), atol=1e-6, rtol=0)
+
+
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty.wav").write_bytes(b"")
     (tmp_path / "letter.wav").write_text("Dear Sir or Madam, " * 50)

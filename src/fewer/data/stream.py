@@ -18,6 +18,16 @@ MARGIN = 64  # periods of the lower rate that a resampled block needs on either 
 FORMATS = "WAV, FLAC, OGG and MP3 files can be read; convert others, such as `ffmpeg -i in.m4a out.wav`"
 
 
+class Forward(soundfile.SoundFile):
+    """A file that is read from its beginning to its end.
+
+    soundfile seeks after each read of others, of which the MP3 decoder complains on standard error.
+    """
+
+    def seekable(self) -> bool:
+        return False
+
+
 class AudioStream:
     """A file's samples, its channels mixed down, at `rate`: iterate over it for one block after the other."""
 
@@ -56,7 +66,7 @@ class AudioStream:
         """Blocks as they are in the file. (size,)"""
         done = 0
         try:
-            with soundfile.SoundFile(str(self.path)) as stream:
+            with Forward(str(self.path)) as stream:
                 while len(block := stream.read(size, dtype="float32", always_2d=True)):
                     if not np.isfinite(block).all():
                         raise FewerError(f"{self.path}: the audio holds samples that are not finite numbers")
