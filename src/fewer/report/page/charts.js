@@ -41,11 +41,11 @@ function frame({ width, height, x, y, xLabel, yLabel, label, margin = { left: 46
   const yNames = tickLabels(y.ticks);
   x.ticks.forEach((tick, i) => {
     axes.append(svgEl("line", { x1: px(tick), x2: px(tick), y1: height - margin.bottom, y2: height - margin.bottom + 4 }));
-    axes.append(svgEl("text", { x: px(tick), y: height - margin.bottom + 16, "text-anchor": "middle" }, xNames[i]));
+    axes.append(svgEl("text", { x: px(tick), y: height - margin.bottom + 18, "text-anchor": "middle" }, xNames[i]));
   });
   y.ticks.forEach((tick, i) => {
     axes.append(svgEl("line", { class: "rule", x1: margin.left, x2: width - margin.right, y1: py(tick), y2: py(tick) }));
-    axes.append(svgEl("text", { x: margin.left - 7, y: py(tick) + 4, "text-anchor": "end" }, yNames[i]));
+    axes.append(svgEl("text", { x: margin.left - 10, y: py(tick) + 4, "text-anchor": "end" }, yNames[i]));
   });
   axes.append(svgEl("line", { x1: margin.left, x2: width - margin.right, y1: height - margin.bottom, y2: height - margin.bottom }));
   axes.append(svgEl("text", { class: "axis-label", x: (margin.left + width - margin.right) / 2, y: height - 5, "text-anchor": "middle" }, xLabel));
