@@ -14,18 +14,19 @@ from importlib.metadata import version
 import kenlm
 import numpy as np
 import torch
-from transformers import WhisperProcessor
+from transformers import WhisperFeatureExtractor, WhisperTokenizerFast
 from whisper_lm_transformers import WhisperWithLM
 
 
 def main() -> None:
     folder, audio, arpa, beam = sys.argv[1], np.load(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     torch.set_num_threads(1)
-    processor = WhisperProcessor.from_pretrained(folder)
+    extractor = WhisperFeatureExtractor.from_pretrained(folder)
+    tokenizer = WhisperTokenizerFast.from_pretrained(folder)
     model = WhisperWithLM.from_pretrained(folder, torch_dtype=torch.float32).eval()
     lm = kenlm.Model(arpa)
     mels = [
-        processor(audio[name], sampling_rate=16000, return_tensors="pt").input_features for name in sorted(audio.files)
+        extractor(audio[name], sampling_rate=16000, return_tensors="pt").input_features for name in sorted(audio.files)
     ]
     seconds, texts = {}, {}
     with torch.inference_mode():
@@ -34,10 +35,8 @@ def main() -> None:
             for _ in range(2):
                 began, found = time.process_time(), []
                 for mel in mels:
-                    labels = model.generate(
-                        processor.tokenizer, lm_model=given, lm_alpha=0.1, input_features=mel, num_beams=beam
-                    )
-                    found += processor.batch_decode(labels, skip_special_tokens=True)
+                    labels = model.generate(tokenizer, lm_model=given, lm_alpha=0.1, input_features=mel, num_beams=beam)
+                    found += tokenizer.batch_decode(labels, skip_special_tokens=True)
                 runs.append(time.process_time() - began)
             seconds[name], texts[name] = min(runs), found
     packages = ("whisper-lm-transformers", "transformers", "torch", "kenlm")
