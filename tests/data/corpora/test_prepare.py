@@ -56,7 +56,7 @@ def test_letters_and_text_files(tmp_path):
 
 def test_split_by_speaker(tmp_path):
     corpus = librispeech(tmp_path)
-    options = PrepareOptions(sets=("dev-clean",), splits=(Split.parse("dev-clean=tune:1,report"),))
+    options = PrepareOptions(sets=("dev-clean",), splits=(Split.parse("dev-clean=tune:1,report"),), text=True)
     summaries = prepare("librispeech", corpus, tmp_path / "out", options)
     assert [(one.name, one.utterances, one.speakers) for one in summaries] == [
         ("dev-clean", 3, {"84", "1272"}),
@@ -66,6 +66,7 @@ def test_split_by_speaker(tmp_path):
     whole, tune, report = (texts(tmp_path / f"out/{one.name}.jsonl") for one in summaries)
     assert tune | report == whole
     assert list(tune) == ["84-121123-0000", "84-121123-0001"]
+    assert (tmp_path / "out/tune.txt").read_text().splitlines() == list(tune.values())
     assert sum(one.seconds for one in summaries[1:]) == pytest.approx(summaries[0].seconds)
     assert sum(one.words for one in summaries[1:]) == summaries[0].words
 

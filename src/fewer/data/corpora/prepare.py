@@ -190,9 +190,12 @@ class Gathered:
         part_of = split.assign(self.summary.speakers)
         summaries = {name: SetSummary(name) for name, _ in split.parts}
         files = {name: create(f"{name}.jsonl") for name in summaries}
+        text_files = {name: create(f"{name}.txt") for name in summaries} if self.options.text else {}
         for _, speaker, text, line in self.table:
             if name := part_of.get(speaker):
                 files[name].write(f"{line}\n")
+                if name in text_files:
+                    text_files[name].write(f"{text}\n")
                 summaries[name].count(text, json.loads(line)["duration"], speaker)
         return list(summaries.values())
 
