@@ -40,7 +40,7 @@ class Usual:
     def scales(self, method: str) -> Scales:
         """Of a method that was not tuned."""
         if method == "none":
-            return Scales({}, self.length)
+            return Scales({}, LengthPolicy())  # as everybody searches with the recogniser alone
         if method == "sf":
             return Scales({"lm": self.sf_lm}, self.sf_length)
         return Scales({"lm": self.lm, "ilm": -self.ilm}, self.length)
@@ -105,24 +105,27 @@ def choose(
     alone = results["none"]
     best = min(results, key=lambda name: results[name].wer)
     compared = compare(results[best].chosen.result, alone.chosen.result)
+    plain = trials.result(systems["none"], usual.scales("none"))
+    better = min(compared.better, compare(results[best].chosen.result, plain).better)
     facts = {
         "set": trials.manifest.stem,
         "utterances": len(alone.chosen.result.ids),
         "normaliser": trials.metric.normaliser.name,
         "confidence": confidence,
+        "plain": plain.to_json(),
         "methods": {name: _tuned(result) for name, result in results.items()},
         "best": best,
         "comparison": compared.to_json(),
     }
-    if best != "none" and compared.better >= confidence:
+    if best != "none" and better >= confidence:
         return Choice(best, _own(results[best].scales), facts | {"kept": False})
     if best != "none":
         say(
             f"{best} has WER {results[best].wer:.2f} % against {alone.wer:.2f} % without an LM, better in "
-            f"{100 * compared.better:.0f} % of resampled dev sets: not beyond doubt, so nothing is added"
+            f"{100 * better:.0f} % of resampled dev sets: not beyond doubt, so nothing is added"
         )
-    sure = compare(alone.chosen.result, alone.baseline.result).better >= confidence
-    return Choice("none", _own(alone.scales if sure else alone.baseline.scales), facts | {"kept": True})
+    sure = compare(alone.chosen.result, plain).better >= confidence
+    return Choice("none", _own(alone.scales) if sure else usual.scales("none"), facts | {"kept": True})
 
 
 def tune_words(trials: Trials, system: System, chosen: Scales, folder: Path) -> TuneResult:
