@@ -1,8 +1,8 @@
 """The results of a demo's run as they stand in the repository: numbers, a page of text, a picture.
 
-    python benchmarks/demo_results.py DEMO [--out .]
+    python benchmarks/demo_results.py DEMO [--out .] [--note TEXT ...]
 
-DEMO is the folder of a finished `fewer demo`. Writes OUT/results/demo.json, OUT/results/demo.md and
+DEMO is the folder of a finished `fewer demo`; notes say what else one should know of that run. Writes OUT/results/demo.json, OUT/results/demo.md and
 OUT/docs/images/demo.png.
 """
 
@@ -21,7 +21,7 @@ from fewer.report.tables import markdown
 
 NUMBERS = ("wer", "low", "high", "sub", "del", "ins", "words", "utterances", "p_vs_sf")
 FACTS = ("method", "name", "lm_scale", "ilm_scale", "length", "decodes", "tune_wer", "ilm_ppl", "ilm_ppl_set")
-KEPT = ("title", "seed", "tuned_on", "sets", "versions", "seconds")
+KEPT = ("title", "seed", "tuned_on", "sets", "versions", "seconds", "warnings")
 
 
 def kept(results: dict[str, Any]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def kept(results: dict[str, Any]) -> dict[str, Any]:
     return {key: results[key] for key in KEPT} | {"rows": rows}
 
 
-def page(results: dict[str, Any], command: str) -> str:
+def page(results: dict[str, Any], command: str, notes: list[str]) -> str:
     """The table with what one needs to make it again."""
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     stages = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in results["seconds"].items())
@@ -47,6 +47,8 @@ def page(results: dict[str, Any], command: str) -> str:
         f"Seed {results['seed']}; {versions}.",
         f"Time by stage, the synthesis of the corpus not counted: {stages}.",
         "",
+        *(f"- {note}" for note in notes),
+        *([""] if notes else []),
         table.rstrip(),
         "",
         "![The table, and how the word error rate depends on the scales](../docs/images/demo.png)",
@@ -78,11 +80,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("demo", type=Path)
     parser.add_argument("--out", type=Path, default=Path())
+    parser.add_argument("--note", action="append", default=[])
     options = parser.parse_args()
     results = kept(read_json(options.demo / "run" / "results.json"))
     write_json(options.out / "results" / "demo.json", results)
     with atomic_write(options.out / "results" / "demo.md") as stream:
-        stream.write(page(results, "fewer demo"))
+        stream.write(page(results, "fewer demo", options.note))
     picture(options.demo / "run", results, options.out / "docs" / "images" / "demo.png")
 
 
