@@ -2,8 +2,8 @@
 
     python benchmarks/demo_results.py DEMO [--out .] [--note TEXT ...]
 
-DEMO is the folder of a finished `fewer demo`; notes say what else one should know of that run. Writes OUT/results/demo.json, OUT/results/demo.md and
-OUT/docs/images/demo.png.
+DEMO is the folder of a finished `fewer demo`; notes say what else one should know of that run. Writes
+OUT/results/demo.json, OUT/results/demo.md and OUT/docs/images/demo.png.
 """
 
 import argparse
