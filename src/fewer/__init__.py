@@ -6,6 +6,7 @@ Every command works from Python under the same name, with the same options:
 """
 
 import importlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from fewer.commands.transcribe import command as transcribe
     from fewer.commands.tune import command as tune
     from fewer.recipes.system import Recogniser
+
+# Some virtual machines announce AMX and then refuse it: there oneDNN's bfloat16 would die of an illegal instruction.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 __all__ = [
     "adapt",
