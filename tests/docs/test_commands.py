@@ -18,6 +18,7 @@ TINY_MODEL = "model.encoder.layers=2 model.encoder.size=8 model.decoder.size=8 m
 NOT_RUN = {
     "wget ": "a download",
     "fewer prepare speechocean762": "it is not among the miniatures",
+    "pip install": "changes the environment",
 }
 # What is done in place of a command: a part of it, as a regular expression, and what stands there instead.
 INSTEAD = {

@@ -68,13 +68,13 @@ def corpora(folder: Path, tones: Path) -> None:
 
 
 def whisper(folder: Path, tones: Path) -> None:
-    """A Whisper with random weights, and manifests of noise."""
+    """The same with a second Whisper."""
+    adapting(folder, tones)
     make_whisper(folder / "whisper-tiny.en")
-    write_manifest(folder / "dev.jsonl", ["the cat", "a cat in a hat"], seed=1)
 
 
 def adapting(folder: Path, tones: Path) -> None:
-    """The same with text, names, another set and a call."""
+    """A Whisper with random weights, manifests of noise, text, names and a call."""
     make_whisper(folder / "openai" / "whisper-tiny.en")
     write_manifest(folder / "dev.jsonl", ["the cat", "a cat in a hat"], seed=1)
     write_manifest(folder / "general.jsonl", ["in the tin"], seed=2)
