@@ -41,8 +41,9 @@ def command(
         float | None, typer.Option(help="Seconds of a window at the most; 30 if not given, which is Whisper's.")
     ] = None,
     search: Annotated[
-        float, typer.Option(help="A window ends at the quietest place of its last so many seconds.")
-    ] = 10.0,
+        float | None,
+        typer.Option(help="A window ends at the quietest place of its last so many seconds; a third of it."),
+    ] = None,
     base: Annotated[str | None, typer.Option(help="Where the model of a bundle is, if not where it was.")] = None,
     language: Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: de.")] = None,
     task: Annotated[

@@ -35,7 +35,7 @@ REPETITIVE = 2.4  # times that a text is longer than when it is compressed: open
 class TranscribeOptions:
     no_speech: float = 0.6  # where nobody speaks with a higher probability, …
     log_prob: float = -1.0  # … text counts only if its labels' mean log-probability is above this
-    search: float = 10.0  # a window ends at the quietest place of its last so many seconds
+    search: float | None = None  # a window ends at the quietest place of its last so many seconds; None: its last third
     longest: float | None = None  # seconds of a window at the most; None: what the recogniser can hear
     align: bool = True  # find out when each word was said, if the recogniser can; else in proportion to its length
 
@@ -58,9 +58,10 @@ class Transcriber:
         self.fusion = search.system.fusion(search.scales)
         self.rate, able = self.recogniser.sampling_rate, self.recogniser.longest
         self.longest = able if options.longest is None else options.longest
-        if not 0 < options.search < self.longest <= able:
+        self.tail = self.longest / 3 if options.search is None else options.search
+        if not 0 < self.tail < self.longest <= able:
             raise FewerError(
-                f"windows of {self.longest:g} s, cut in their last {options.search:g} s: "
+                f"windows of {self.longest:g} s, cut in their last {self.tail:g} s: "
                 f"this recogniser hears up to {able:g} s at once, and the search must be shorter than the window"
             )
 
@@ -86,7 +87,7 @@ class Transcriber:
         """The windows of all files; after those of a file, None."""
         for file in files:
             transcript = Transcript(str(file))
-            for window in cut_windows(self._blocks(transcript), self.rate, self.longest, self.options.search):
+            for window in cut_windows(self._blocks(transcript), self.rate, self.longest, self.tail):
                 transcript.duration = window.end / self.rate
                 yield transcript, window
             yield transcript, None
