@@ -39,7 +39,6 @@ INSTEAD = {
     r"^(fewer ilm .*)$": r"\1 --set passes=1",
     r"^(fewer tune .*)$": r"\1 --budget 2 --beam 2",
     r"^(fewer decode .*)$": r"\1 --beam 2",
-    r"^(fewer transcribe .*)$": r"\1 --search 0.3",  # the miniature hears a second at once
     r"^(fewer run experiment.yaml \S+)$": (
         r"\1 --set beam=2 --set tuning.budget=2 --set ilm.all.passes=1 --set ilm.all.units=4"
     ),
