@@ -81,7 +81,7 @@ def test_glm_has_two_sides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["upper", "glm", "glm:", "none:x", "english:"])
 def test_unknown_names_are_an_error(name: str) -> None:
-    with pytest.raises(FewerError, match="there are none, librispeech, english"):
+    with pytest.raises(FewerError, match="there are none, librispeech, basic, english"):
         load_normaliser(name)
 
 

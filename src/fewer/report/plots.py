@@ -182,6 +182,11 @@ def _save(figure: "Figure", out: str | Path) -> Path:
     if kind not in ("png", "svg", "pdf"):
         raise FewerError(f"{out}: pictures are written as .png, .svg or .pdf")
     metadata = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axis in figure.axes:  # the layout's solver differs from run to run in the last digits, which name clip paths
+        x, y, width, height = (round(value, 6) for value in axis.get_position().bounds)
+        axis.set_position((x, y, width, height))
     with atomic_write(out, "wb") as stream, matplotlib.rc_context({"svg.hashsalt": "fewer"}):
         figure.savefig(stream, format=kind, dpi=DOTS, metadata=metadata)
     return out
