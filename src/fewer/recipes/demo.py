@@ -33,14 +33,14 @@ class Size:
     decoder: int = 192
     embedding: int = 96
     energy: int = 128
-    epochs: int = 9
+    epochs: int = 11
     lm: int = 384  # units
     lm_parts: int = 6  # quarters of the target text that the LM sees
     mini_lstm: int = 50
     ilm_passes: int = 6
     averaged: int = 2000  # utterances in the averages
     beam: int = 8
-    decodes: int = 6  # of each method, for tuning
+    decodes: int = 8  # of each method, for tuning
     processes: int = 2  # that train together
 
 
@@ -119,7 +119,7 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
         "optimizer": {"clip": 2.0},
         "schedule": {
             "peak": 0.003,
-            "newbob": {"decay": 0.6, "window": 1, "hold": 2, "threshold": -1.0, "relative_to_rate": False},
+            "newbob": {"decay": 0.6, "window": 1, "hold": 3, "threshold": -1.0, "relative_to_rate": False},
         },
     }
     lm = {
