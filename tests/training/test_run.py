@@ -188,6 +188,27 @@ def test_a_guide_holds_in_the_first_sub_epochs_of_training_alone(tones: Path, tm
     torch.testing.assert_close(guided.total, expected)
 
 
+def test_the_encoder_can_learn_by_ctc_alone_before_the_decoder_does(tones: Path, tmp_path: Path) -> None:
+    config = parse_train_config(aed_values(tones) | {"encoder_first": 2}, "test.yaml")
+    (tmp_path / "run").mkdir()
+    task, _ = make_task(config, tmp_path / "run", load_tokenizer(tones / "tokenizer.json"), alone())
+    module, batch = task.build(0).train(), task.train.load(task.train.plan(1)[0][0], 1)
+    first, dev = task.losses(module, batch, Moment(2, 0)), task.losses(module, batch, Moment(2, 0, training=False))
+    first.total.backward()
+    torch.testing.assert_close(first.total, config.ctc_scale * first.parts["ctc"])
+    assert all(weight.grad is None for weight in module.decoder.parameters())
+    assert dev.parts["ce"] != first.parts["ctc"]
+    task.losses(module, batch, Moment(3, 0)).total.backward()
+    assert any(weight.grad is not None for weight in module.decoder.parameters())
+
+
+def test_an_encoder_cannot_learn_first_without_ctc(tones: Path) -> None:
+    values = aed_values(tones) | {"encoder_first": 2, "ctc_scale": 0.0}
+    values["model"] = values["model"] | {"ctc": False}
+    with pytest.raises(FewerError, match="encoder_first: it is CTC"):
+        parse_train_config(values, "test.yaml")
+
+
 def test_an_external_lm_with_another_tokenizer_is_refused(tones: Path, lm_folder: Path, tmp_path: Path) -> None:
     from fewer.data.tokenizers import train_characters
 

@@ -10,6 +10,7 @@ from torch.nn import functional
 from fewer.data.batches import Batch
 from fewer.data.reading import Batches
 from fewer.models.aed import AED
+from fewer.models.encoded import Encoded
 from fewer.training.configs import AedTrainConfig
 from fewer.training.growing import grow, stage_config
 from fewer.training.objective import ctc_loss_sum, l2, local_fusion, off_diagonal, smoothed_cross_entropy
@@ -45,6 +46,9 @@ class AedTask:
 
     def losses(self, module: Any, batch: Batch, moment: Moment) -> Losses:
         encoded = module.encode(batch.features, batch.feature_lengths)
+        if moment.training and moment.sub_epoch <= self.config.encoder_first:
+            ctc = self._ctc(module, encoded, batch)
+            return Losses(self.config.ctc_scale * ctc, {"ce": ctc.detach(), "ctc": ctc.detach()})
         decoded = module.teacher_forced(encoded, batch.labels)
         log_probs = functional.log_softmax(decoded.logits.float(), dim=-1)  # (B, N, V)
         if self.external_lm is not None:
@@ -55,7 +59,7 @@ class AedTask:
         total = plain if smoothing == 0 else smoothed_cross_entropy(log_probs, labels, lengths, smoothing)
         parts = {"ce": plain.detach()}
         if self.config.ctc_scale:
-            ctc = ctc_loss_sum(module.ctc_log_probs(encoded), encoded.lengths, labels, lengths)
+            ctc = self._ctc(module, encoded, batch)
             total = total + self.config.ctc_scale * ctc
             parts["ctc"] = ctc.detach()
         if (guide := self.config.guide) is not None and moment.training and moment.sub_epoch <= guide.last:
@@ -64,6 +68,9 @@ class AedTask:
             total = total + guide.scale * off
             parts["off_diagonal"] = off.detach()
         return Losses(total, parts)
+
+    def _ctc(self, module: Any, encoded: Encoded, batch: Batch) -> Tensor:
+        return ctc_loss_sum(module.ctc_log_probs(encoded), encoded.lengths, batch.labels, batch.label_lengths)
 
     def smoothing(self, moment: Moment) -> float:
         return self.config.smoothing if moment.training and moment.sub_epoch >= self.config.smoothing_from else 0.0

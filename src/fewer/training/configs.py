@@ -91,6 +91,7 @@ class AedTrainConfig(_TrainConfig):
     smoothing: float = Field(default=0.1, ge=0, lt=1)  # label smoothing
     smoothing_from: int = Field(default=1, ge=1)  # sub-epoch with which it begins
     ctc_scale: float = Field(default=1.0, ge=0)
+    encoder_first: int = Field(default=0, ge=0)  # so many sub-epochs train the encoder by CTC alone, which is quick
     l2: float = Field(default=1e-4, ge=0)  # l2·Σw² for every batch, on the parts that the paper's configs decay
     external_lm: ExternalLmConfig | None = None
     guide: GuideConfig | None = None  # None: attention finds its way alone, as in the paper
@@ -105,6 +106,8 @@ class AedTrainConfig(_TrainConfig):
                 raise ValueError("initial: a model that starts from given weights does not grow; leave out `growing`")
         if self.model.ctc != (self.ctc_scale > 0):
             raise ValueError("model.ctc and ctc_scale: with the CTC branch its scale is above 0, without it 0")
+        if self.encoder_first and not self.ctc_scale:
+            raise ValueError("encoder_first: it is CTC that trains the encoder first; set model.ctc and ctc_scale")
         if self.features.kind != "pretrained" and self.features.dim != self.model.encoder.features:
             raise ValueError(
                 f"features.dim is {self.features.dim}, but model.encoder.features is {self.model.encoder.features}"
