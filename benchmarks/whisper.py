@@ -91,7 +91,7 @@ def others(python: str, model: Path, audio: list[torch.Tensor], arpa: Path) -> d
     """What whisper-lm-transformers does with the same utterances, in its own environment."""
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "audio.npz", **{f"{n:04}": samples.numpy() for n, samples in enumerate(audio)})
-        script = Path(__file__).with_name("whisper_lm_transformers.py")
+        script = Path(__file__).with_name("whisper_lm.py")
         command = [python, str(script), str(model), str(Path(folder) / "audio.npz"), str(arpa), str(BEAM)]
         own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=own)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fewer.adapters.bundle import Length, load_bundle, read_bundle
 from fewer.errors import FewerError
 from fewer.recipes import adapt as adapting
 from fewer.recipes.adapt import AdaptOptions, adapt
 from fewer.recipes.adapt_tuning import OWN, WHISPER
+from fewer.recipes.bundle import Length, load_bundle, read_bundle
 from fewer.recipes.decode import decode
 from fewer.recipes.system import load_system
 from fewer.search.beam import SearchOptions

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fewer.adapters.fusion_processor import FusionProcessor
+    from fewer.recipes.fusion_processor import FusionProcessor
 
 __all__ = ["FusionProcessor"]
 
@@ -11,6 +11,6 @@ __all__ = ["FusionProcessor"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'fewer.adapters' has no attribute '{name}'")
-    from fewer.adapters.fusion_processor import FusionProcessor
+    from fewer.recipes.fusion_processor import FusionProcessor
 
     return FusionProcessor

@@ -1,9 +1,11 @@
 """fewer decode: a set's N-best lists."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
+
+from fewer.commands import options
 
 
 def command(
@@ -12,30 +14,22 @@ def command(
     ],
     manifest: Annotated[Path, typer.Argument(help="The utterances, as `fewer prepare` writes them.")],
     out: Annotated[Path, typer.Argument(help="The N-best file (.jsonl) to write.")],
-    lm: Annotated[str | None, typer.Option(help="LM: a folder of `fewer train`, an n-gram file, or hf:NAME.")] = None,
-    lm_scale: Annotated[float | None, typer.Option(help="λ1, the weight of the LM; 0.3 if not given.")] = None,
-    ilm: Annotated[Path | None, typer.Option(help="Internal language model: a folder of `fewer ilm`.")] = None,
-    ilm_scale: Annotated[float | None, typer.Option(help="λ2, of what is subtracted; 0.2 if not given.")] = None,
-    words: Annotated[Path | None, typer.Option(help="Names and terms to reward: lines `term`, tab, weight.")] = None,
-    words_scale: Annotated[
-        float | None, typer.Option(help="What their weights are multiplied by; 1 if not given.")
-    ] = None,
+    lm: options.Lm = None,
+    lm_scale: options.LmScale = None,
+    ilm: options.Ilm = None,
+    ilm_scale: options.IlmScale = None,
+    words: options.Words = None,
+    words_scale: options.WordsScale = None,
     ctc_scale: Annotated[float, typer.Option(help="Weight of the CTC prefix score; 0: not computed.")] = 0.0,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept for each utterance; 12 if not given.")] = None,
-    length_exponent: Annotated[
-        float | None, typer.Option(help="Scores are divided by length to this power; 0: not; 1 if not given.")
-    ] = None,
-    reward: Annotated[float | None, typer.Option(help="Added to the score for every label; 0 if not given.")] = None,
+    length_exponent: options.LengthExponent = None,
+    reward: options.Reward = None,
     n_best: Annotated[int | None, typer.Option(help="Hypotheses to write; all of the beam if not given.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Labels at the most; encoder frames if not given.")] = None,
-    end_by: Annotated[
-        list[str] | None, typer.Option(help="Terms that score the end label (aed, lm, ilm, ctc); repeat; all if none.")
-    ] = None,
-    base: Annotated[str | None, typer.Option(help="Where the model of a bundle is, if not where it was.")] = None,
-    language: Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: de.")] = None,
-    task: Annotated[
-        Literal["transcribe", "translate"], typer.Option(help="What a multilingual Whisper does.")
-    ] = "transcribe",
+    max_length: options.MaxLength = None,
+    end_by: options.EndBy = None,
+    base: options.Base = None,
+    language: options.Language = None,
+    task: options.Task = "transcribe",
 ) -> None:
     """Decode a set: N-best lists with every term's own score.
 

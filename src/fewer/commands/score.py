@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fewer.commands import options
 from fewer.errors import FewerError
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ def command(
         typer.Option(help="References: manifest (.jsonl), .trn, .stm or Kaldi's text. Default: the N-best file's own."),
     ] = None,
     against: Annotated[Path | None, typer.Option(help="Another system's hypotheses to compare with.")] = None,
-    normalise: Annotated[
-        str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON or glm:FILE.")
-    ] = "none",
+    normalise: options.Normalise = "none",
     rules: Annotated[
         Literal["plain", "sclite", "hubscr"] | None,
         typer.Option(

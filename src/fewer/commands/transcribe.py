@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from fewer.commands import options
+
 
 def command(
     audio: Annotated[list[Path], typer.Argument(help="Audio files of any length: WAV, FLAC, OGG, MP3.")],
@@ -18,19 +20,15 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="Folder for a file of each recording's name; printed if not given.")
     ] = None,
-    lm: Annotated[str | None, typer.Option(help="LM: a folder of `fewer train`, an n-gram file, or hf:NAME.")] = None,
-    lm_scale: Annotated[float | None, typer.Option(help="λ1, the weight of the LM; 0.3 if not given.")] = None,
-    ilm: Annotated[Path | None, typer.Option(help="Internal language model: a folder of `fewer ilm`.")] = None,
-    ilm_scale: Annotated[float | None, typer.Option(help="λ2, of what is subtracted; 0.2 if not given.")] = None,
-    words: Annotated[Path | None, typer.Option(help="Names and terms to reward: lines `term`, tab, weight.")] = None,
-    words_scale: Annotated[
-        float | None, typer.Option(help="What their weights are multiplied by; 1 if not given.")
-    ] = None,
+    lm: options.Lm = None,
+    lm_scale: options.LmScale = None,
+    ilm: options.Ilm = None,
+    ilm_scale: options.IlmScale = None,
+    words: options.Words = None,
+    words_scale: options.WordsScale = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept for each window; 5 if not given.")] = None,
-    length_exponent: Annotated[
-        float | None, typer.Option(help="Scores are divided by length to this power; 0: not; 1 if not given.")
-    ] = None,
-    reward: Annotated[float | None, typer.Option(help="Added to the score for every label; 0 if not given.")] = None,
+    length_exponent: options.LengthExponent = None,
+    reward: options.Reward = None,
     no_speech: Annotated[
         float, typer.Option(help="Where nobody speaks with a higher probability, unlikely text is left out.")
     ] = 0.6,
@@ -44,11 +42,9 @@ def command(
         float | None,
         typer.Option(help="A window ends at the quietest place of its last so many seconds; a third of it."),
     ] = None,
-    base: Annotated[str | None, typer.Option(help="Where the model of a bundle is, if not where it was.")] = None,
-    language: Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: de.")] = None,
-    task: Annotated[
-        Literal["transcribe", "translate"], typer.Option(help="What a multilingual Whisper does.")
-    ] = "transcribe",
+    base: options.Base = None,
+    language: options.Language = None,
+    task: options.Task = "transcribe",
 ) -> list[Any]:
     """Transcribe audio files of any length, in windows that are cut at pauses.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fewer.commands import options
 from fewer.errors import FewerError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ def command(
     model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
     manifest: Annotated[Path, typer.Argument(help="The dev set, as `fewer prepare` writes it.")],
     out: Annotated[Path, typer.Argument(help="Folder for results, WER surfaces, pools and decodes of each method.")],
-    lm: Annotated[str | None, typer.Option(help="LM: a folder of `fewer train`, an n-gram file, or hf:NAME.")] = None,
+    lm: options.Lm = None,
     ilm: Annotated[
         list[Path] | None, typer.Option(help="Internal LM: a folder of `fewer ilm`; repeat to tune several methods.")
     ] = None,
@@ -35,17 +36,11 @@ def command(
         bool, typer.Option("--no-harm", help="Keep scales of 0 unless the dev set improves significantly.")
     ] = False,
     beam: Annotated[int, typer.Option(help="Hypotheses kept for each utterance.")] = 12,
-    max_length: Annotated[int | None, typer.Option(help="Labels at the most; encoder frames if not given.")] = None,
-    end_by: Annotated[
-        list[str] | None, typer.Option(help="Terms that score the end label (aed, lm, ilm, ctc); repeat; all if none.")
-    ] = None,
-    language: Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: de.")] = None,
-    task: Annotated[
-        Literal["transcribe", "translate"], typer.Option(help="What a multilingual Whisper does.")
-    ] = "transcribe",
-    normalise: Annotated[
-        str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON or glm:FILE.")
-    ] = "none",
+    max_length: options.MaxLength = None,
+    end_by: options.EndBy = None,
+    language: options.Language = None,
+    task: options.Task = "transcribe",
+    normalise: options.Normalise = "none",
     rules: Annotated[
         Literal["plain", "sclite", "hubscr"] | None,
         typer.Option(help="How errors are counted, as in `fewer score`. Default: hubscr with a glm, else plain."),

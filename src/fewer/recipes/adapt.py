@@ -11,7 +11,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 import fewer
-from fewer.adapters.bundle import Base, BundleFacts, Length, is_bundle, refuse_existing, write_bundle
 from fewer.config import Config
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
@@ -27,6 +26,7 @@ from fewer.ilm.transcripts import own_transcripts
 from fewer.progress import say
 from fewer.recipes.adapt_text import Styles, given_lm, text_lm
 from fewer.recipes.adapt_tuning import Choice, Trials, choose, tune_words, usual_for, with_and_without
+from fewer.recipes.bundle import Base, BundleFacts, Length, is_bundle, refuse_existing, write_bundle
 from fewer.recipes.system import AedRecogniser, System, load_phrases, load_recogniser, load_system
 from fewer.search.beam import SearchOptions
 from fewer.training.ngram_files import BINARY_SUFFIX

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fewer.adapters.bundle import is_bundle, load_bundle
 from fewer.errors import FewerError
+from fewer.recipes.bundle import is_bundle, load_bundle
 from fewer.recipes.system import System, load_system
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy

@@ -190,8 +190,8 @@ def load_recogniser(
     language, task: of a multilingual Whisper. cached: features of whole sets go through the cache of the model's
     training, if it has one.
     """
-    from fewer.adapters.bundle import is_bundle
     from fewer.adapters.whisper.recogniser import is_whisper, load_whisper
+    from fewer.recipes.bundle import is_bundle
 
     if is_bundle(source):
         raise FewerError(f"{source} is a bundle of `fewer adapt`, not a model; `fewer decode` and `transcribe` take it")

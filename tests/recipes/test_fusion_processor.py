@@ -11,11 +11,11 @@ from torch import Tensor
 from transformers import WhisperForConditionalGeneration
 
 from fewer.adapters import FusionProcessor
-from fewer.adapters.bundle import Base, BundleFacts, Length, write_bundle
 from fewer.adapters.whisper.recogniser import WhisperRecogniser, around_whisper
 from fewer.errors import FewerError
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.methods import IlmConfig
+from fewer.recipes.bundle import Base, BundleFacts, Length, write_bundle
 from fewer.recipes.system import System, load_system
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import Hypothesis, LengthPolicy

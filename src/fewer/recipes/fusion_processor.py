@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fewer.adapters.bundle import load_bundle, read_bundle
 from fewer.adapters.whisper.recogniser import WhisperRecogniser, around_whisper
 from fewer.data.whisper_tokens import NO_TIMESTAMPS
 from fewer.errors import FewerError
+from fewer.recipes.bundle import load_bundle, read_bundle
 from fewer.recipes.system import System, load_system
 from fewer.search.nbest import LengthPolicy
 from fewer.search.scorer import State, TreeState, first_labels

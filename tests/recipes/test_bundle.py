@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from fewer.adapters.bundle import Base, Bundle, BundleFacts, Length, load_bundle, read_bundle, write_bundle
 from fewer.adapters.whisper.recogniser import WhisperRecogniser
 from fewer.errors import FewerError
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.methods import IlmConfig
+from fewer.recipes.bundle import Base, Bundle, BundleFacts, Length, load_bundle, read_bundle, write_bundle
 from fewer.recipes.system import load_recogniser
 from fewer.search.beam import beam_search
 from fewer.training.ngram import estimate

@@ -1,0 +1,27 @@
+"""Options that several commands have, so that they mean the same everywhere."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Lm = Annotated[str | None, typer.Option(help="LM: a folder of `fewer train`, an n-gram file, or hf:NAME.")]
+LmScale = Annotated[float | None, typer.Option(help="λ1, the weight of the LM; 0.3 if not given.")]
+Ilm = Annotated[Path | None, typer.Option(help="Internal language model: a folder of `fewer ilm`.")]
+IlmScale = Annotated[float | None, typer.Option(help="λ2, of what is subtracted; 0.2 if not given.")]
+Words = Annotated[Path | None, typer.Option(help="Names and terms to reward: lines `term`, tab, weight.")]
+WordsScale = Annotated[float | None, typer.Option(help="What their weights are multiplied by; 1 if not given.")]
+LengthExponent = Annotated[
+    float | None, typer.Option(help="Scores are divided by length to this power; 0: not; 1 if not given.")
+]
+Reward = Annotated[float | None, typer.Option(help="Added to the score for every label; 0 if not given.")]
+MaxLength = Annotated[int | None, typer.Option(help="Labels at the most; encoder frames if not given.")]
+EndBy = Annotated[
+    list[str] | None, typer.Option(help="Terms that score the end label (aed, lm, ilm, ctc); repeat; all if none.")
+]
+Base = Annotated[str | None, typer.Option(help="Where the model of a bundle is, if not where it was.")]
+Language = Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: de.")]
+Task = Annotated[Literal["transcribe", "translate"], typer.Option(help="What a multilingual Whisper does.")]
+Normalise = Annotated[
+    str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON or glm:FILE.")
+]
