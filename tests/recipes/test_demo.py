@@ -3,6 +3,7 @@
 import errno
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from fewer import cli
 from fewer.data.manifest import Manifest
+from fewer.data.synthesis.script import DemoCorpusConfig
 from fewer.recipes import experiment
 from fewer.recipes.demo import METHODS, QUICK, demo, demo_experiment
 from fewer.recipes.experiment import Experiment
@@ -88,6 +90,14 @@ def test_test_voices_are_unseen_in_training(folder: Path) -> None:
         return {cut.supervisions[0].speaker for cut in Manifest(folder / "corpus" / f"{name}.jsonl")}
 
     assert not speakers("train") & (speakers("target-test") | speakers("source-test") | speakers("target-dev"))
+
+
+def test_the_same_seed_gives_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = DemoCorpusConfig(train=40, source_dev=6, source_test=6, target_dev=6, target_test=6, target_text=200)
+    tiny = replace(QUICK, corpus=corpus, labels=60, epochs=2, lm_parts=1, ilm_passes=1, decodes=2, processes=2)
+    monkeypatch.setattr("fewer.recipes.demo.QUICK", tiny)
+    first, second = (demo(tmp_path / name, quick=True, seed=3) for name in ("first", "second"))
+    assert first["rows"] == second["rows"]
 
 
 def test_another_seed_needs_another_folder(
