@@ -2,14 +2,16 @@
 
 import itertools
 import math
+from collections.abc import Sized
 
 import pytest
 import torch
 
 from fewer.errors import FewerError
-from fewer.search.beam import SearchOptions, beam_search
+from fewer.search.beam import SearchOptions, beam_search, repeats
 from fewer.search.fusion import Fusion, Mapped, log_of_rest
 from fewer.search.nbest import LengthPolicy
+from fewer.search.scorer import TreeState
 from tests.search.toys import TableScorer
 
 VOCAB, LIMIT, UTTERANCES = 4, 4, 3
@@ -146,3 +148,62 @@ def test_what_suppressed_labels_leave_is_exact_however_much_they_have() -> None:
     kept = torch.tensor([True, True, False, True])
     expected = log_probs[..., kept].logsumexp(-1, keepdim=True)
     torch.testing.assert_close(log_of_rest(log_probs, (~kept).nonzero().flatten()), expected)
+
+
+@pytest.mark.parametrize(
+    ("labels", "longest", "expected"),
+    [
+        ([1] * 7, 4, True),
+        ([1] * 6, 4, False),
+        ([9, 1, 2, 1, 2, 1, 2, 1, 2], 4, True),
+        ([1, 2, 1, 2, 1, 2], 4, False),
+        ([1, 2, 3] * 3, 4, True),
+        ([1, 2, 3] * 3, 2, False),
+        ([1, 2, 3] * 3 + [1], 4, True),
+        ([1, 2, 3] * 3 + [4], 4, False),
+        ([1, 2, 3, 4, 5] * 2, 8, False),
+        ([], 8, False),
+    ],
+)
+def test_what_counts_as_a_loop(labels: list[int], longest: int, expected: bool) -> None:
+    assert bool(repeats(torch.tensor(labels, dtype=torch.long), longest)) is expected
+
+
+class Stutter(TreeState):
+    """Whatever it has read, label 1 is likely, 2 less, and the end least."""
+
+    terms = ("aed",)
+    vocab_size = 3
+
+    def start(self, encoded: Sized) -> tuple[None, torch.Tensor]:
+        return None, torch.zeros(len(encoded), 1)
+
+    def step(self, memory: None, state: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        probabilities = torch.tensor([0.001, 0.989, 0.01])
+        return probabilities.log().expand(1, len(labels), 3), torch.zeros(len(labels), 1)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_loop_that_pays_is_left_where_loops_are_not_allowed(beam: int) -> None:
+    options = SearchOptions(beam=beam, length=LengthPolicy(0.0, reward=1.0))
+    limits = torch.tensor([40, 40])
+    allowed = beam_search(Fusion([Stutter()], {"aed": 1.0}), range(2), limits, options)
+    forbidden = beam_search(Fusion([Stutter()], {"aed": 1.0}, longest_loop=3), range(2), limits, options)
+    assert allowed[0][0].tokens == (1,) * 40
+    assert not allowed[0][0].ended
+    for hypotheses in forbidden:
+        assert hypotheses
+        for hypothesis in hypotheses:
+            assert all(not repeats(torch.tensor(hypothesis.tokens[:n]), 3) for n in range(len(hypothesis.tokens)))
+    if beam == 1:  # there is no other, so it ends
+        assert forbidden[0][0].tokens == (1,) * 7
+        assert forbidden[0][0].ended
+
+
+def test_where_nothing_loops_the_lists_are_the_same() -> None:
+    limits = torch.full((UTTERANCES,), 6)
+    plain, guarded = (
+        beam_search(Fusion(scorers(), SCALES, longest_loop=longest), range(UTTERANCES), limits, SearchOptions(beam=3))
+        for longest in (0, 8)
+    )
+    assert plain == guarded

@@ -86,10 +86,10 @@ class Encoder(nn.Module):
 
 def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
     layer = nn.Conv2d(inputs, outputs, 3, padding=1)
-    weight = layer.weight.detach().contiguous(memory_format=torch.channels_last)
-    layer.weight = nn.Parameter(weight)  # whose order the results follow: less than half of the time on a CPU
     glorot_(layer.weight, 9 * inputs, 9 * outputs)
     nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+    weight = layer.weight.detach().contiguous(memory_format=torch.channels_last)
+    layer.weight = nn.Parameter(weight)  # whose order the results follow: less than half of the time on a CPU
     return layer
 
 

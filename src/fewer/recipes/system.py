@@ -39,6 +39,7 @@ class Recogniser(Protocol):
     fingerprint: str
     suppress: Tensor | None  # (V,) labels that never come
     suppress_first: Tensor | None  # (V,) the same for the first label
+    longest_loop: int  # labels that a hypothesis may not say over and over; 0: it may say what it likes
     end_scored_by: Sequence[str] | None  # terms that score the end label by default; None: all
     sampling_rate: int  # of what it listens to
     longest: float  # seconds that it should hear at once
@@ -84,6 +85,7 @@ class AedRecogniser:
 
     suppress: Tensor | None = None
     suppress_first: Tensor | None = None
+    longest_loop = 0
     end_scored_by: Sequence[str] | None = None
     longest = 30.0  # about the longest utterance of the corpora that such models are trained on
     at_once = 16
@@ -174,7 +176,7 @@ class System:
             by.append("lm")
         masks = (recogniser.suppress, recogniser.suppress_first)
         alone = {"aed": 1.0} if "aed" in terms else {}
-        return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, by, *masks)
+        return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, by, *masks, recogniser.longest_loop)
 
     def end_by(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms that are to score the end label."""

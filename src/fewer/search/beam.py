@@ -5,7 +5,7 @@ the policy says otherwise; an utterance is done when its whole beam has ended or
 """
 
 from collections.abc import Callable, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -109,6 +109,8 @@ def _extend(
     combined = combined.view(utterances, width, vocab_size)
     combined[beam.ended] = float("-inf")
     combined[:, :, fusion.end].masked_fill_(beam.ended, 0.0)  # an ended hypothesis has one continuation: itself
+    if fusion.longest_loop:
+        beam = _without_loops(fusion, beam, combined)
     length = torch.where(beam.ended, beam.length, step)
     # Ranks are affine in the score of the next label, so the best labels of a row are the best of `combined`.
     count = min(options.beam, vocab_size)
@@ -131,6 +133,34 @@ def _extend(
     ended = was_ended | (label == fusion.end) | rank.isneginf()
     new = Beam(totals.flatten(1).gather(1, flat), scores, rank, length.gather(1, parent), ended, tokens)
     return new, rows, label
+
+
+def _without_loops(fusion: Fusion, beam: Beam, combined: Tensor) -> Beam:
+    """A hypothesis that repeats itself is dropped if the utterance has any other, and else must end (in `combined`)."""
+    looping = repeats(beam.tokens, fusion.longest_loop) & ~beam.ended  # (B, K)
+    if not bool(looping.any()):
+        return beam
+    end = combined[:, :, fusion.end].clone()
+    combined.masked_fill_(looping[:, :, None], float("-inf"))
+    combined[:, :, fusion.end] = end
+    others = (~looping & ~beam.rank.isneginf()).any(dim=1, keepdim=True)
+    return replace(beam, rank=beam.rank.masked_fill(looping & others, float("-inf")))
+
+
+def repeats(tokens: Tensor, longest: int) -> Tensor:
+    """Which sequences end with a block of at most `longest` labels three times in a row, or seven labels of such.
+
+    (…, N) -> (…)
+    """
+    count = tokens.shape[-1]
+    found = torch.zeros(tokens.shape[:-1], dtype=torch.bool, device=tokens.device)
+    for period in range(1, longest + 1):
+        compared = max(2 * period, 6)
+        if compared + period > count:
+            break
+        now, before = tokens[..., count - compared :], tokens[..., count - compared - period : count - period]
+        found |= (now == before).all(dim=-1)
+    return found
 
 
 def _hypotheses(

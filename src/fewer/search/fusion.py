@@ -43,8 +43,9 @@ class Fusion:
         end_scored_by: Collection[str] | None = None,  # terms that score the end label; None: all
         suppress: Tensor | None = None,  # (V,) True: never output; terms that are normalised become so over the rest
         suppress_first: Tensor | None = None,  # (V,) the same for the first label; None: as `suppress`
+        longest_loop: int = 0,  # a hypothesis that says so many labels or fewer over and over is left; 0: it is not
     ):
-        self.scorers, self.end = list(scorers), end
+        self.scorers, self.end, self.longest_loop = list(scorers), end, longest_loop
         self.terms = tuple(term for scorer in scorers for term in scorer.terms)
         self._check(scales, end_scored_by)
         self.vocab_size = scorers[0].vocab_size
