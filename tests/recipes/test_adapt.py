@@ -43,9 +43,9 @@ def options(**values: Any) -> AdaptOptions:
 def test_without_a_dev_set_scales_are_the_usual_ones(tiny: Path, data: Path, tmp_path: Path) -> None:
     facts = adapt(str(tiny), tmp_path / "b", options(text=(data / "domain.txt",), words=data / "words.txt"))
     assert facts == read_bundle(tmp_path / "b")
-    assert facts.method == "zero"
-    assert facts.scales == {"lm": 0.15, "ilm": -0.15, "words": 1.0}
-    assert (facts.length.exponent, facts.length.reward) == (0.0, 0.0)
+    assert facts.method == "zero_encoder"
+    assert facts.scales == {"lm": 0.18, "ilm": -0.17, "words": 1.0}
+    assert (facts.length.exponent, facts.length.reward) == (0.0, 0.4)
     assert facts.end_scored_by == ("aed",)  # Whisper alone says where an utterance ends
     assert facts.text["lines"] == 3
     bundle = load_bundle(tmp_path / "b")
@@ -57,7 +57,7 @@ def test_without_a_dev_set_scales_are_the_usual_ones(tiny: Path, data: Path, tmp
 
 def test_shallow_fusion_alone_needs_a_reward(tiny: Path, data: Path, tmp_path: Path) -> None:
     facts = adapt(str(tiny), tmp_path / "b", options(text=(data / "domain.txt",), methods=("sf",)))
-    assert (facts.method, facts.scales, facts.length.reward) == ("sf", {"lm": 0.08}, 0.7)
+    assert (facts.method, facts.scales, facts.length.reward) == ("sf", {"lm": 0.13}, 1.05)
     assert facts.ilm is None
 
 

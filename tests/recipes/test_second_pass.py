@@ -120,7 +120,7 @@ def test_a_second_pass_of_what_is_no_search_is_refused(run: Experiment, tmp_path
 
 
 def test_the_recipes_of_whisper_can_be_read() -> None:
-    for name in ("whisper-ilms", "whisper-librispeech", "whisper-speechocean"):
+    for name in ("whisper-librispeech", "whisper-speechocean"):
         config = load_experiment(name)
         assert any(row.second_pass for row in config.rows)
 

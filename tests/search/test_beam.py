@@ -163,6 +163,8 @@ def test_what_suppressed_labels_leave_is_exact_however_much_they_have() -> None:
         ([1, 2, 3] * 3 + [4], 4, False),
         ([1, 2, 3, 4, 5] * 2, 8, False),
         ([], 8, False),
+        (([1, 2, 3, 4] * 2 + [1, 2, 3, 5]) * 2 + [1, 2, 3, 6, 1, 2, 3, 7], 4, True),  # with another comma
+        ([label for new in range(10, 20) for label in (1, 2, 3, new)], 4, False),  # in every battle, in every march
     ],
 )
 def test_what_counts_as_a_loop(labels: list[int], longest: int, expected: bool) -> None:

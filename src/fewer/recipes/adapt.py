@@ -165,7 +165,7 @@ class Adaptation:
         """The method and its scales: by the dev set, or as usual."""
         options = self.options
         if options.dev is None:
-            method = "none" if self.lm is None else options.methods[0] if options.methods else "zero"
+            method = "none" if self.lm is None else options.methods[0] if options.methods else self.usual.method
             return Choice(method, self.usual.scales(method), {})
         systems = {name: self._system(name) for name in self._methods()}
         folder = self.work / "tuning"
@@ -178,7 +178,7 @@ class Adaptation:
             return ["none"]
         heard = options.transcripts is not None or options.audio is not None
         trained = ["lodr", "mini_lstm"] if heard else ["lodr"] if options.general_text is not None else []
-        chosen = options.methods or ("sf", "zero", "seq_avg", *trained)
+        chosen = options.methods or ("sf", self.usual.method, "seq_avg", *trained)
         rest = sorted((method for method in dict.fromkeys(chosen) if method != "none"), key=lambda name: name != "sf")
         return ["none", *rest]
 

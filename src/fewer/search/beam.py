@@ -16,6 +16,8 @@ from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis, LengthPolicy
 from fewer.search.scorer import first_labels
 
+LAST, DIFFERENT = 32, 8  # of so many last labels, no more than so many different ones: a loop
+
 
 @dataclass(frozen=True)
 class SearchOptions:
@@ -148,9 +150,10 @@ def _without_loops(fusion: Fusion, beam: Beam, combined: Tensor) -> Beam:
 
 
 def repeats(tokens: Tensor, longest: int) -> Tensor:
-    """Which sequences end with a block of at most `longest` labels three times in a row, or seven labels of such.
+    """Which sequences end with a block of at most `longest` labels over and over: (…, N) -> (…)
 
-    (…, N) -> (…)
+    Three times in a row, seven labels at least. Or with little differences, since a search that may not repeat itself
+    goes on with another comma: of the last 32 labels, at most 8 different ones.
     """
     count = tokens.shape[-1]
     found = torch.zeros(tokens.shape[:-1], dtype=torch.bool, device=tokens.device)
@@ -160,6 +163,9 @@ def repeats(tokens: Tensor, longest: int) -> Tensor:
             break
         now, before = tokens[..., count - compared :], tokens[..., count - compared - period : count - period]
         found |= (now == before).all(dim=-1)
+    if count >= LAST:
+        last = tokens[..., -LAST:].sort(dim=-1).values
+        found |= (last[..., 1:] != last[..., :-1]).sum(dim=-1) < DIFFERENT
     return found
 
 
