@@ -92,7 +92,8 @@ def others(python: str, model: Path, audio: list[torch.Tensor], arpa: Path) -> d
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "audio.npz", **{f"{n:04}": samples.numpy() for n, samples in enumerate(audio)})
         script = Path(__file__).with_name("whisper_lm.py")
-        command = [python, str(script), str(model), str(Path(folder) / "audio.npz"), str(arpa), str(BEAM)]
+        command = [python, "-P", str(script), str(model), str(Path(folder) / "audio.npz"), str(arpa), str(BEAM)]
+        # -P, since this folder has a file named like the package `whisper`, which theirs needs
         own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=own)
     if done.returncode:

@@ -1,6 +1,6 @@
 """Run by `benchmarks/whisper.py --against PYTHON` in an environment that has the package whisper-lm-transformers.
 
-    PYTHON benchmarks/whisper_lm.py MODEL AUDIO.npz LM.arpa BEAM
+    PYTHON -P benchmarks/whisper_lm.py MODEL AUDIO.npz LM.arpa BEAM
 
 One utterance at a time (its processor knows no batches), one thread, float32; mel features are made beforehand.
 Prints JSON: versions, CPU-seconds of the best of two runs without and with the LM, and the texts.
