@@ -54,7 +54,6 @@ class AdaptedRecogniser(Adapted, Protocol):
 
     suppress: Tensor | None  # (V,) labels that never come
     suppress_first: Tensor | None  # (V,) the same for the first label
-    longest_loop: int  # labels that a hypothesis may not say over and over
 
     @property
     def encoder(self) -> Encodes:

@@ -54,7 +54,7 @@ def _fusion(recogniser: LoadedModel | AdaptedRecogniser) -> Fusion:
     if isinstance(recogniser, LoadedModel):
         return Fusion([AedScorer(recogniser.aed)], {"aed": 1.0}, end)
     masks = (recogniser.suppress, recogniser.suppress_first)
-    return Fusion([recogniser.scorer({})], {"aed": 1.0}, end, None, *masks, recogniser.longest_loop)
+    return Fusion([recogniser.scorer({})], {"aed": 1.0}, end, None, *masks)  # a loop does not end, so it is left out
 
 
 def _best(
