@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded
 from fewer.models.lstm import glorot_, init_linear
+from fewer.models.shared import SharedMatrix
 
 PIECES = 8  # of the frames, in which a search computes energies: always as many, so that operations do not grow
 
@@ -20,6 +21,7 @@ class AttentionMemory(NamedTuple):
     keys: Tensor  # (B, T, E): W_h h_t + b
     fertility: Tensor  # (B, T): 0.5·sigmoid(w·h_t)
     padding: Tensor  # (B, T): True on padding
+    shared: SharedMatrix | None = None  # the values, if gradients are wanted
 
 
 class AttentionState(NamedTuple):
@@ -59,7 +61,8 @@ class Attention(Context):
         states = encoded.states
         fertility = 0.5 * torch.sigmoid(self.fertility(states)).squeeze(-1)
         values = states if self.projection is None else states @ self.projection
-        return AttentionMemory(values, self.key(states), fertility, ~encoded.mask)
+        shared = SharedMatrix(values) if torch.is_grad_enabled() else None
+        return AttentionMemory(values, self.key(states), fertility, ~encoded.mask, shared)
 
     def start(self, memory: AttentionMemory, like: Tensor) -> tuple[Tensor, AttentionState]:
         rows = like.shape[0]
@@ -74,7 +77,7 @@ class Attention(Context):
         query = self.query(decoder_state).view(utterances, -1, self.energy.shape[0])  # (B, K, E)
         energies = additive_energies(memory.keys, query, accumulated, self.feedback, self.energy)  # (B, K, T)
         weights = energies.masked_fill(memory.padding[:, None], float("-inf")).softmax(dim=-1)
-        context = weights @ memory.values  # (B, K, D_enc)
+        context = weights @ memory.values if memory.shared is None else memory.shared(weights)  # (B, K, D_enc)
         accumulated = accumulated + weights * memory.fertility[:, None]
         return context.flatten(0, 1), AttentionState(accumulated.flatten(0, 1), weights.flatten(0, 1))
 

@@ -4,6 +4,7 @@ A decoder does not own its attention: it is given a `Context`. So the recogniser
 decoder-like LM are this one class with different contexts.
 """
 
+from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from torch.nn import functional
 from fewer.config import Config
 from fewer.models.context import Context, ZeroContext
 from fewer.models.lstm import Lstm, LstmState, ZoneoutLstm, glorot_, init_linear
+from fewer.models.shared import ManySteps
 
 
 class DecoderConfig(Config):
@@ -44,20 +46,24 @@ class LstmDecoderState(nn.Module):
         new = self.lstm.step(torch.cat([embedded, context], dim=-1), state)
         return new[0], self.lstm.zone(new, state) if isinstance(self.lstm, ZoneoutLstm) else new
 
+    def many_steps(self) -> AbstractContextManager[None]:
+        return self.lstm.many_steps()
+
     def sequence(self, embedded: Tensor, previous_contexts: Tensor) -> Tensor:
         """All s_i at once for known contexts. (B, N, E), (B, N, D_enc) -> (B, N, size)"""
         inputs = torch.cat([embedded, previous_contexts], dim=-1)
         if not isinstance(self.lstm, ZoneoutLstm):
             return self.lstm(inputs)[0]
         state, outputs = self.lstm.start(inputs.shape[0]), []
-        for step in inputs.unbind(1):
-            new = self.lstm.step(step, state)
-            outputs.append(new[0])
-            state = self.lstm.zone(new, state)
+        with self.lstm.many_steps():
+            for step in inputs.unbind(1):
+                new = self.lstm.step(step, state)
+                outputs.append(new[0])
+                state = self.lstm.zone(new, state)
         return torch.stack(outputs, dim=1)
 
 
-class FeedForwardDecoderState(nn.Module):
+class FeedForwardDecoderState(nn.Module, ManySteps):
     """s_i = tanh(W[y_{i-1}; …; y_{i-k}; c_{i-1}] + b): no recurrence but through the attention (paper eq. 5)."""
 
     def __init__(self, config: DecoderConfig, context_size: int):
@@ -70,7 +76,12 @@ class FeedForwardDecoderState(nn.Module):
 
     def step(self, embedded: Tensor, context: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         history = torch.cat([embedded[:, None], state], dim=1)  # (rows, k, E), newest first
-        return torch.tanh(self.linear(torch.cat([history.flatten(1), context], dim=-1))), history[:, :-1]
+        inputs = torch.cat([history.flatten(1), context], dim=-1)
+        linear = self.linear(inputs) if self.shared is None else self.shared(inputs) + self.linear.bias
+        return torch.tanh(linear), history[:, :-1]
+
+    def step_matrix(self) -> Tensor:
+        return self.linear.weight.t()
 
     def sequence(self, embedded: Tensor, previous_contexts: Tensor) -> Tensor:
         """All s_i at once for known contexts. (B, N, E), (B, N, D_enc) -> (B, N, size)"""
@@ -150,9 +161,10 @@ class Decoder(nn.Module):
             return Decoded(self.logits(states, embedded, contexts), states, contexts, [])
         state = self.start(context, memory, labels.shape[0])
         steps = []
-        for step in embedded.unbind(1):
-            decoder_state, state = self.advance(context, memory, state, step)
-            steps.append((decoder_state, state.context, state.context_state))
+        with self.state.many_steps():
+            for step in embedded.unbind(1):
+                decoder_state, state = self.advance(context, memory, state, step)
+                steps.append((decoder_state, state.context, state.context_state))
         states, contexts = (torch.stack([step[part] for step in steps], dim=1) for part in (0, 1))
         return Decoded(self.logits(states, embedded, contexts), states, contexts, [step[2] for step in steps])
 

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from fewer.models.shared import ManySteps
+
 LstmState = tuple[Tensor, Tensor]  # h and c, (rows, n) each
 
 
@@ -20,7 +22,7 @@ def init_linear(layer: nn.Linear) -> nn.Linear:
     return layer
 
 
-class Lstm(nn.Module):
+class Lstm(nn.Module, ManySteps):
     """One LSTM layer in one direction. Gates in torch's order: input, forget, cell, output."""
 
     def __init__(self, input_size: int, size: int, forget_bias: float = 0.0):
@@ -57,7 +59,14 @@ class Lstm(nn.Module):
 
     def step(self, inputs: Tensor, state: LstmState) -> LstmState:
         """One step. (rows, input) -> (rows, size)"""
+        if self.shared is not None:
+            gates = self.shared(torch.cat([inputs, state[0]], dim=-1))
+            return lstm_pointwise(gates + (self.bias + self.offset), state[1])
         return torch.lstm_cell(inputs, state, self.weight_ih, self.weight_hh, self.bias, self.offset)
+
+    def step_matrix(self) -> Tensor:
+        """(input + size, 4·size)"""
+        return torch.cat([self.weight_ih, self.weight_hh], dim=1).t()
 
 
 def lstm_pointwise(gates: Tensor, c: Tensor) -> LstmState:
