@@ -1,9 +1,9 @@
-"""The results of a demo's run as they stand in the repository: numbers, a page of text, a picture.
+"""The results of a run as they stand in the repository: numbers, a page of text, and a picture if wanted.
 
-    python benchmarks/demo_results.py DEMO [--out .] [--note TEXT ...]
+    python benchmarks/results.py RUN NAME [--command LINE ...] [--note TEXT ...] [--picture FILE] [--out .]
 
-DEMO is the folder of a finished `fewer demo`; notes say what else one should know of that run. Writes
-OUT/results/demo.json, OUT/results/demo.md and OUT/docs/images/demo.png.
+RUN is a finished run of `fewer run` (of `fewer demo`: DEMO/run). The commands that made it and what else one should know
+of it are told as they are given. Writes OUT/results/NAME.json, OUT/results/NAME.md and OUT/FILE.
 """
 
 import argparse
@@ -34,24 +34,23 @@ def kept(results: dict[str, Any]) -> dict[str, Any]:
     return {key: results[key] for key in KEPT} | {"rows": rows}
 
 
-def page(results: dict[str, Any], command: str, notes: list[str]) -> str:
+def page(results: dict[str, Any], commands: list[str], notes: list[str], shown: str | None) -> str:
     """The table with what one needs to make it again."""
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     stages = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in results["seconds"].items())
     table = markdown(results_of(results)).partition("\n\n")[2]
     lines = [
-        "# The demo's results",
+        f"# {results['title']}",
         "",
-        f"    {command}",
-        "",
+        *(f"    {command}" for command in commands),
+        *([""] if commands else []),
         f"Seed {results['seed']}; {versions}.",
-        f"Time by stage, the synthesis of the corpus not counted: {stages}.",
+        f"Time by stage: {stages}.",
         "",
         *(f"- {note}" for note in notes),
         *([""] if notes else []),
         table.rstrip(),
-        "",
-        "![The table, and how the word error rate depends on the scales](../docs/images/demo.png)",
+        *(["", f"![The table, and how the word error rate depends on the scales](../{shown})"] if shown else []),
     ]
     return "\n".join(lines) + "\n"
 
@@ -78,15 +77,19 @@ def picture(run: Path, results: dict[str, Any], out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("demo", type=Path)
-    parser.add_argument("--out", type=Path, default=Path())
+    parser.add_argument("run", type=Path)
+    parser.add_argument("name")
+    parser.add_argument("--command", action="append", default=[])
     parser.add_argument("--note", action="append", default=[])
+    parser.add_argument("--picture")
+    parser.add_argument("--out", type=Path, default=Path())
     options = parser.parse_args()
-    results = kept(read_json(options.demo / "run" / "results.json"))
-    write_json(options.out / "results" / "demo.json", results)
-    with atomic_write(options.out / "results" / "demo.md") as stream:
-        stream.write(page(results, "fewer demo", options.note))
-    picture(options.demo / "run", results, options.out / "docs" / "images" / "demo.png")
+    results = kept(read_json(options.run / "results.json"))
+    write_json(options.out / "results" / f"{options.name}.json", results)
+    with atomic_write(options.out / "results" / f"{options.name}.md") as stream:
+        stream.write(page(results, options.command, options.note, options.picture))
+    if options.picture:
+        picture(options.run, results, options.out / options.picture)
 
 
 if __name__ == "__main__":
