@@ -2,8 +2,8 @@
 
     python benchmarks/results.py RUN NAME [--command LINE ...] [--note TEXT ...] [--picture FILE] [--out .]
 
-RUN is a finished run of `fewer run` (of `fewer demo`: DEMO/run). The commands that made it and what else one should know
-of it are told as they are given. Writes OUT/results/NAME.json, OUT/results/NAME.md and OUT/FILE.
+RUN is a finished run of `fewer run` (of `fewer demo`: DEMO/run). The commands that made it and what else one should
+know of it are told as they are given. Writes OUT/results/NAME.json, OUT/results/NAME.md and OUT/FILE.
 """
 
 import argparse
