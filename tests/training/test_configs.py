@@ -46,6 +46,7 @@ def test_the_kind_of_model_decides_what_a_configuration_may_say(tones: Path) -> 
         ({"ctc_scale": 0}, "model.ctc and ctc_scale"),
         ({"features": {"kind": "mfcc", "dim": 13}}, "features.dim is 13, but model.encoder.features is 12"),
         ({"initial": "somewhere"}, "does not grow"),
+        ({"initial_part": "encoder"}, "of which model"),
         ({"schedule": {"peak": -1}}, "schedule.peak: .* greater than 0"),
         ({"smoothing": 1.5}, "smoothing: .* less than 1"),
         ({"scedule": {}}, "unknown key 'scedule'; did you mean 'schedule'"),

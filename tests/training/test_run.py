@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
@@ -250,6 +251,25 @@ def test_training_can_start_from_a_trained_model(tones: Path, tmp_path: Path) ->
     wider["model"]["energy"] = 9
     with pytest.raises(FewerError, match=r"first/model.safetensors: 'attention.* another model's file"):
         train(wider | {"initial": str(tmp_path / "first")}, tmp_path / "third")
+
+
+def test_training_can_start_from_the_encoder_of_another_recogniser(tones: Path, tmp_path: Path) -> None:
+    values = {key: value for key, value in aed_values(tones).items() if key != "growing"}
+    train(values, tmp_path / "first")
+    values["model"]["decoder"]["state"] = "zoneout_lstm"
+    values["model"]["energy"] = 9
+    still = values | {"sub_epochs": 1, "schedule": {"peak": 1e-12}, "l2": 0.0}
+    train(still | {"initial": str(tmp_path / "first"), "initial_part": "encoder"}, tmp_path / "second")
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("first", "second"))
+    for name, weight in second.items():
+        if name.startswith(("encoder.", "ctc.")):
+            torch.testing.assert_close(weight, first[name])
+        elif name in ("decoder.output.weight", "decoder.embedding.weight"):
+            assert not torch.allclose(weight, first[name])
+    wider = json.loads(json.dumps(still))
+    wider["model"]["encoder"]["size"] += 1
+    with pytest.raises(FewerError, match=r"first/model.safetensors: 'encoder.* another model's file"):
+        train(wider | {"initial": str(tmp_path / "first"), "initial_part": "encoder"}, tmp_path / "third")
 
 
 def test_a_changed_configuration_is_noticed_and_named(tones: Path, tmp_path: Path) -> None:

@@ -29,11 +29,13 @@ class Size:
 
     corpus: DemoCorpusConfig = field(default_factory=DemoCorpusConfig)
     labels: int = 300
+    filters: int = 8  # of the convolutions
     encoder: int = 128  # units per direction
     decoder: int = 192
     embedding: int = 96
     energy: int = 128
-    epochs: int = 11
+    short: int = 6  # epochs of short answers only, in which attention is learnt
+    epochs: int = 13
     lm: int = 384  # units
     lm_parts: int = 6  # quarters of the target text that the LM sees
     mini_lstm: int = 50
@@ -47,10 +49,12 @@ class Size:
 QUICK = Size(
     DemoCorpusConfig.quick(),
     labels=150,
+    filters=4,
     encoder=32,
     decoder=48,
     embedding=32,
     energy=32,
+    short=1,
     epochs=2,
     lm=64,
     lm_parts=2,
@@ -87,7 +91,7 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
         "model": {
             "kind": "aed",
             "encoder": {
-                "filters": 0,
+                "filters": size.filters,
                 "layers": 2,
                 "size": size.encoder,
                 "input_stack": 3,
@@ -104,14 +108,14 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
             },
             "energy": size.energy,
         },
-        "features": {"kind": "mfcc", "cache": {"folder": str(folder / "features")}},
+        "features": {"kind": "log_mel", "dim": 40, "cache": {"folder": str(folder / "features")}},
         "data": {
             "train": str(corpus / "train.jsonl"),
             "dev": source,
             "batches": {
                 "max_size": 7000,
-                "max_size_from": {1: 2500, 3: 4000, 5: 7000},
-                "curriculum": [{"first": 1, "last": 4, "max_mean_chars": 16}],  # attention is learnt on answers
+                "max_size_from": {1: 2500, size.short // 2 + 1: 4000, size.short + 1: 7000},
+                "curriculum": [{"first": 1, "last": size.short, "max_mean_chars": 16}],
             },
         },
         "augment": None,
@@ -119,6 +123,8 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
         "optimizer": {"clip": 2.0},
         "schedule": {
             "peak": 0.003,
+            "warm_up_from": 0.003,
+            "warm_up": 2,
             "newbob": {"decay": 0.6, "window": 1, "hold": 3, "threshold": -1.0, "relative_to_rate": False},
         },
     }

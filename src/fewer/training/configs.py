@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -83,6 +83,7 @@ class _TrainConfig(TrainerConfig):
 
 
 class AedTrainConfig(_TrainConfig):
+    initial_part: Literal["all", "encoder"] = "all"  # of `initial`; encoder: with its CTC branch, under a new decoder
     model: AedConfig
     data: SpeechConfig
     features: FeaturesConfig = MfccConfig()
@@ -104,6 +105,8 @@ class AedTrainConfig(_TrainConfig):
                 raise ValueError(problem)
             if self.initial is not None:
                 raise ValueError("initial: a model that starts from given weights does not grow; leave out `growing`")
+        if self.initial_part != "all" and self.initial is None:
+            raise ValueError("initial_part: of which model? Name its folder in `initial`")
         if self.model.ctc != (self.ctc_scale > 0):
             raise ValueError("model.ctc and ctc_scale: with the CTC branch its scale is above 0, without it 0")
         if self.encoder_first and not self.ctc_scale:

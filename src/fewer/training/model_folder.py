@@ -103,13 +103,17 @@ def read_description(folder: Path) -> Description:
     return parse_config(Description, {key: values[key] for key in ("model", "features") if key in values}, path)
 
 
-def load_model_weights(model: nn.Module, folder: Path) -> None:
-    """Put the weights of a model folder into a model of the same shape."""
+def load_model_weights(model: nn.Module, folder: Path, parts: tuple[str, ...] = ("",)) -> None:
+    """Put the weights of a model folder, or those whose names begin so, into a model of the same shape."""
     path = folder / WEIGHTS
     if not path.exists() and (folder / "checkpoints").is_dir():
         raise FewerError(f"{folder} holds a training run that is not finished (no {WEIGHTS}); finish it first")
     tensors, _ = load_tensors(path, "is its training finished, and was it copied whole?")
-    load_matching(model, tensors, model.state_dict(), path)
+    found, wanted = (
+        {name: tensor for name, tensor in weights.items() if name.startswith(parts)}
+        for weights in (tensors, model.state_dict())
+    )
+    load_matching(model, found, wanted, path)
 
 
 def save_model(folder: Path, model: nn.Module) -> None:

@@ -183,7 +183,8 @@ def _initialise(model: AED | Any, config: TrainConfig, tokenizer: Tokenizer) -> 
         return
     if load_tokenizer(config.initial / TOKENIZER).fingerprint != tokenizer.fingerprint:
         raise FewerError(f"initial: {config.initial} was trained with another tokenizer than {config.tokenizer}")
-    load_model_weights(model, config.initial)
+    parts = ("encoder.", "ctc.") if isinstance(config, AedTrainConfig) and config.initial_part == "encoder" else ("",)
+    load_model_weights(model, config.initial, parts)
 
 
 def _initial_marks(config: TrainConfig) -> list[str]:
