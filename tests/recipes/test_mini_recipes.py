@@ -23,7 +23,7 @@ from tests.data.corpora.builders import write_audio, write_lines
 from tests.data.test_pretrained import save_whisper
 from tests.recipes.miniatures import said, spoken
 
-RECIPES = ["mini-a", "mini-b", "mini-c", "mini-d-600", "mini-d-100", "mini-e", "mini-lstm-lm"]
+RECIPES = ["mini-encoder", "mini-a", "mini-b", "mini-c", "mini-d-100", "mini-e", "mini-lstm-lm"]
 EXPERIMENTS = ["mini-a-ilme", "mini-b-ilme", "mini-c-ilme", "mini-cross", "mini-small-dec", "mini-train-with-lm"]
 METHODS = ["none", "sf", "dr", "zero", "enc_avg", "ctx_avg", "seq_avg", "mini_lstm", "decoder_like", "lodr", "learned"]
 METHODS += ["distilled"]
@@ -54,11 +54,27 @@ def test_every_method_is_tuned_on_the_first_speakers_and_reported_on_the_others(
     assert (config.tune.stem, list(config.sets)) == ("dev-clean-tune", ["dev-clean-report"])
 
 
-@pytest.mark.parametrize("name", ["mini-c", "mini-d-600", "mini-d-100", "mini-e"])
-def test_the_others_differ_from_mini_b_in_what_they_are_named_for_alone(name: str) -> None:
+@pytest.mark.parametrize("name", ["mini-c", "mini-d-100"])
+def test_other_decoders_differ_from_mini_b_in_the_decoder_alone(name: str) -> None:
     one, other = (aed_recipe(recipe).model_dump() for recipe in ("mini-b", name))
-    changed = "external_lm" if name == "mini-e" else "model"
-    assert {key for key in one if one[key] != other[key]} == {changed}
+    assert {key for key in one if one[key] != other[key]} == {"model"}
+    assert one["model"] | {"decoder": None} == other["model"] | {"decoder": None}
+
+
+def test_the_encoder_of_mini_b_is_that_of_mini_encoder() -> None:
+    encoder, b, e = (aed_recipe(recipe) for recipe in ("mini-encoder", "mini-b", "mini-e"))
+    assert encoder.encoder_first == encoder.sub_epochs
+    assert (
+        (encoder.model, encoder.features, encoder.data.train)
+        == (b.model, b.features, b.data.train)
+        == (
+            e.model,
+            e.features,
+            e.data.train,
+        )
+    )
+    assert (b.encoder_first, b.initial_part, e.initial_part) == (0, "encoder", "all")
+    assert (str(b.initial), str(e.initial)) == ("models/mini-encoder", "models/mini-b")
 
 
 def test_a_dry_run_counts_an_utterance_once_where_its_speed_is_random() -> None:
@@ -99,14 +115,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(place: Path) -> ExperimentConfig:
     """mini-b-ilme with its own rows and data, but a small recogniser."""
     values = load_experiment("mini-b-ilme").model_dump(mode="json", exclude_none=True)
-    train: dict[str, Any] = train_values(values["recognisers"]["mini-b"]["train"])
-    train["features"] |= {"model": str(place / "whisper"), "pool": 1}
-    train["model"]["encoder"] |= {"features": 16, "input_pool": 1}
-    train["model"] |= {"decoder": {"size": 8, "embedding": 4, "readout": 8}, "energy": 8}
-    del train["model"]["vocab_size"]
-    train["data"]["batches"] = {"max_size": 200}
-    train |= {"sub_epochs": 2, "schedule": {"peak": 0.01}, "device": "cpu"}
-    values["recognisers"]["mini-b"]["train"] = train
+    for source in values["recognisers"].values():
+        train: dict[str, Any] = train_values(source["train"])
+        train["features"] |= {"model": str(place / "whisper"), "pool": 1}
+        train["model"]["encoder"] |= {"features": 16, "input_pool": 1}
+        train["model"] |= {"decoder": {"size": 8, "embedding": 4, "readout": 8}, "energy": 8}
+        del train["model"]["vocab_size"]
+        train["data"]["batches"] = {"max_size": 200}
+        train |= {"sub_epochs": 2, "schedule": {"peak": 0.01}, "device": "cpu"}
+        source["train"] = train
     values["lms"]["mini-gutenberg"]["ngram"]["text"] = ["data/gutenberg.txt"]
     values |= {"beam": 2, "tuning": {"budget": 3, "space": {"step": 0.1}}, "lm_text": []}
     values["ilm"] = {"all": {"units": 4, "passes": 1, "batch": 40}}
@@ -128,5 +145,5 @@ def test_a_table_in_miniature_encodes_every_set_once(place: Path, monkeypatch: p
     other = config.lms["mini-gutenberg"].model_copy(
         update={"ngram": config.lms["mini-gutenberg"].ngram.model_copy(update={"order": 3})}  # type: ignore[union-attr]
     )
-    with pytest.raises(FewerError, match=r"gutenberg\.safetensors was estimated with another(.|\n)*order: 6 there"):
+    with pytest.raises(FewerError, match=r"gutenberg\.safetensors was estimated with another(.|\n)*order: 8 there"):
         run_experiment(config.model_copy(update={"lms": {"mini-gutenberg": other}}), "other")

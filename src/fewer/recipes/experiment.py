@@ -157,10 +157,12 @@ class Experiment:
         return folder
 
     def _train_config(self, name: str, values: dict[str, Any]) -> TrainConfig:
-        """Laid over its `base`; an external LM to train with is one of the experiment's, by name."""
+        """Laid over its `base`; an external LM to train with, or a recogniser to start from, may be the experiment's."""
         values = {"seed": self.config.seed, **train_values(values), "tokenizer": str(self.tokenizer_path)}
         if external := values.get("external_lm"):
             values["external_lm"] = {**external, "model": str(self.lm(external["model"]))}
+        if (initial := values.get("initial")) in self.config.recognisers:
+            values["initial"] = str(self.recogniser(initial))
         return parse_train_config(values, f"{self.config.title}: {name}")
 
     def lm(self, name: str) -> Path:
