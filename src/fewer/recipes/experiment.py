@@ -157,7 +157,7 @@ class Experiment:
         return folder
 
     def _train_config(self, name: str, values: dict[str, Any]) -> TrainConfig:
-        """Laid over its `base`; an external LM to train with, or a recogniser to start from, may be the experiment's."""
+        """Laid over its `base`; an external LM to train with and a recogniser to start from may be the experiment's."""
         values = {"seed": self.config.seed, **train_values(values), "tokenizer": str(self.tokenizer_path)}
         if external := values.get("external_lm"):
             values["external_lm"] = {**external, "model": str(self.lm(external["model"]))}
