@@ -104,13 +104,29 @@ def test_decoding_in_other_batches_gives_the_same_lists(run: Path, tones: Path) 
     together = dict(search_set(system, encode_set(system, manifest), scales, options))
     singles = {}
     for rank in range(len(manifest)):
-        world = World(rank, len(manifest), torch.device("cpu"))
-        singles.update(dict(search_set(system, encode_set(system, manifest, world), scales, options)))
+        batches = encode_set(system, manifest, _of(rank, len(manifest)))
+        singles.update(dict(search_set(system, batches, scales, options)))
     assert sorted(together) == sorted(singles) == list(range(len(manifest)))
     for index, nbest in together.items():
         assert [h.tokens for h in nbest.hypotheses] == [h.tokens for h in singles[index].hypotheses]
         for one, other in zip(nbest.hypotheses, singles[index].hypotheses, strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+def test_processes_that_divide_a_search_find_the_same_lists(run: Path, tones: Path, tmp_path: Path) -> None:
+    system = load_system(run / "models" / "aed", run / "models" / "lm", run / "ilm" / "aed" / "mini_lstm")
+    scales, options = {"lm": 0.5, "ilm": -0.3}, SearchOptions(beam=3)
+    batches = [batch for rank in range(3) for batch in encode_set(system, Manifest(tones / "dev.jsonl"), _of(rank, 3))]
+    assert len(batches) == 3
+    alone, together = (sorted(search_set(system, batches, scales, options, processes=n)) for n in (1, 2))
+    assert alone == together
+    for processes in (1, 2):
+        decode(system, tones / "train.jsonl", tmp_path / f"{processes}.jsonl", scales, options, processes=processes)
+    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()
+
+
+def _of(rank: int, size: int) -> World:
+    return World(rank, size, torch.device("cpu"))
 
 
 def _decode_share(model: str, manifest: str, out: str) -> None:

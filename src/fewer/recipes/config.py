@@ -134,7 +134,7 @@ class ExperimentConfig(Config):
     rows: tuple[Row, ...]
     ilm: dict[str, dict[str, Any]] = Field(default={})  # method -> its options; "all" holds for every method
     beam: int = Field(default=12, ge=1)
-    processes: int = Field(default=1, ge=1)  # of this machine that train a model together
+    processes: int = Field(default=1, ge=1)  # of this machine that train and search together
     encodings: Path | None = None  # where a Whisper's encoder states are kept, to share them between rows and runs
     tuning: TuneOptions = TuneOptions()
     normaliser: str = "none"  # of `fewer score`

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,9 @@ from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
+from fewer.processes import divided
 from fewer.progress import Bar
-from fewer.recipes.system import System
+from fewer.recipes.system import Recogniser, System
 from fewer.search.beam import SearchError, SearchOptions, beam_search
 from fewer.search.nbest import Header, NBest, parse_nbest, write_nbest
 from fewer.search.scorer import Scorer
@@ -39,23 +40,33 @@ class EncodedBatch:
     encoded: Encoded
 
 
-def encode_set(system: System, manifest: Manifest, world: World | None = None) -> Iterator[EncodedBatch]:
+class EncodedSet(Sequence[EncodedBatch]):
+    """The batches of (this process's share of) a set; each is encoded whenever it is asked for."""
+
+    def __init__(self, recogniser: Recogniser, manifest: Manifest, world: World):
+        self.recogniser, self.manifest = recogniser, manifest
+        self.batches = recogniser.batches(manifest, BATCH)
+        plan = self.batches.plan(1)
+        groups = [items for step in range(len(plan)) for items in plan.group(step, world.rank, world.size)]
+        self.groups = [items for items in groups if len(items)]
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __getitem__(self, index: Any) -> Any:
+        items = self.groups[index]
+        cuts = [self.manifest[item] for item in items.tolist()]
+        utterances = [_utterance(item, cut) for item, cut in zip(items.tolist(), cuts, strict=True)]
+        encoded = self.recogniser.encode(self.batches.load(items, 1))
+        for utterance, frames in zip(utterances, encoded.lengths.tolist(), strict=True):
+            if frames < 1:
+                raise FewerError(f"utterance {utterance.id} is too short: the encoder leaves no frame of it")
+        return EncodedBatch(utterances, encoded)
+
+
+def encode_set(system: System, manifest: Manifest, world: World | None = None) -> EncodedSet:
     """Run the encoder over (this process's share of) a set."""
-    world = world or alone()
-    recogniser = system.recogniser
-    batches = recogniser.batches(manifest, BATCH)
-    plan = batches.plan(1)
-    for step in range(len(plan)):
-        for items in plan.group(step, world.rank, world.size):
-            if not len(items):
-                continue
-            cuts = [manifest[item] for item in items.tolist()]
-            utterances = [_utterance(item, cut) for item, cut in zip(items.tolist(), cuts, strict=True)]
-            encoded = recogniser.encode(batches.load(items, 1))
-            for utterance, frames in zip(utterances, encoded.lengths.tolist(), strict=True):
-                if frames < 1:
-                    raise FewerError(f"utterance {utterance.id} is too short: the encoder leaves no frame of it")
-            yield EncodedBatch(utterances, encoded)
+    return EncodedSet(system.recogniser, manifest, world or alone())
 
 
 def _utterance(index: int, cut: Any) -> Utterance:
@@ -65,22 +76,28 @@ def _utterance(index: int, cut: Any) -> Utterance:
 
 def search_set(
     system: System,
-    batches: Iterable[EncodedBatch],
+    batches: Sequence[EncodedBatch],
     scales: Mapping[str, float],
     options: SearchOptions,
     scorers: list[Scorer] | None = None,
+    processes: int = 1,
 ) -> Iterator[tuple[int, NBest]]:
-    """N-best lists with their line in the manifest, batch by batch."""
+    """N-best lists with their line in the manifest, batch by batch; several processes take turns with the batches."""
     fusion = system.fusion(scales, scorers)
     tokenizer = system.recogniser.tokenizer
-    for batch in batches:
-        limits = system.recogniser.max_lengths(batch.encoded)
-        try:
-            lists = beam_search(fusion, batch.encoded, limits, options, tokenizer.decode)
-        except SearchError as error:
-            raise FewerError(f"utterance {batch.utterances[error.index].id}: {error.problem}") from error
-        for utterance, hypotheses in zip(batch.utterances, lists, strict=True):
-            yield utterance.index, NBest(utterance.id, hypotheses, utterance.ref, utterance.speaker)
+
+    def search(rank: int, size: int) -> Iterator[tuple[int, NBest]]:
+        for place in range(rank, len(batches), size):
+            batch = batches[place]
+            limits = system.recogniser.max_lengths(batch.encoded)
+            try:
+                lists = beam_search(fusion, batch.encoded, limits, options, tokenizer.decode)
+            except SearchError as error:
+                raise FewerError(f"utterance {batch.utterances[error.index].id}: {error.problem}") from error
+            for utterance, hypotheses in zip(batch.utterances, lists, strict=True):
+                yield utterance.index, NBest(utterance.id, hypotheses, utterance.ref, utterance.speaker)
+
+    return divided(search, min(processes, len(batches)))
 
 
 def header(system: System, scales: Mapping[str, float], options: SearchOptions, info: dict[str, Any]) -> Header:
@@ -95,6 +112,7 @@ def decode(
     scales: Mapping[str, float],
     options: SearchOptions = SearchOptions(),
     world: World | None = None,
+    processes: int = 1,
 ) -> int:
     """Decode a manifest into an N-best file, complete or absent; under torchrun every process takes its share.
 
@@ -114,7 +132,8 @@ def decode(
 
         def lists() -> Iterator[NBest]:
             with Bar(f"decoding {Path(manifest).stem}", len(opened) if world.size == 1 else None) as bar:
-                for index, nbest in search_set(system, encode_set(system, opened, world), scales, options):
+                batches = encode_set(system, opened, world)
+                for index, nbest in search_set(system, batches, scales, options, processes=processes):
                     lines.append(index)
                     yield nbest
                     bar.advance()

@@ -43,7 +43,7 @@ class Size:
     averaged: int = 2000  # utterances in the averages
     beam: int = 8
     decodes: int = 8  # of each method, for tuning
-    processes: int = 2  # that train together
+    processes: int = 2  # that train and search together
 
 
 QUICK = Size(

@@ -271,7 +271,8 @@ class Experiment:
 
     def _method(self, row: Row, batches: list[EncodedBatch]) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
-        method = tuning_method(row.key, system, batches, search, identity(system, search, self.config.tune))
+        marks = identity(system, search, self.config.tune)
+        method = tuning_method(row.key, system, batches, search, marks, self.config.processes)
         return replace(method, options=row.tuning)
 
     def _second_pass_method(self, row: Row, batches: list[EncodedBatch]) -> Method:
@@ -300,7 +301,7 @@ class Experiment:
         say(f"{row.label} on {set_name}")
         manifest = self.config.sets[set_name]
         if not row.second_pass:
-            decode(system, manifest, path, scales.terms, options)
+            decode(system, manifest, path, scales.terms, options, processes=self.config.processes)
             return
         found = united([list(read_nbest(self.folder / "decodes" / set_name / f"{n}.jsonl")) for n in row.second_pass])
         encode = partial(encode_set, System(system.recogniser), Manifest(manifest, transcripts=False))

@@ -15,13 +15,19 @@ from fewer.tuning.space import Scales
 
 
 def tuning_method(
-    name: str, system: System, batches: Sequence[EncodedBatch], search: SearchOptions, identity: str
+    name: str,
+    system: System,
+    batches: Sequence[EncodedBatch],
+    search: SearchOptions,
+    identity: str,
+    processes: int = 1,
 ) -> Method:
     """A system that can be decoded at any scales, and score what another one's search has found."""
     scorers = system.scorers()
 
     def decode(scales: Scales) -> list[NBest]:
-        found = dict(search_set(system, batches, scales.terms, replace(search, length=scales.length), scorers))
+        options = replace(search, length=scales.length)
+        found = dict(search_set(system, batches, scales.terms, options, scorers, processes))
         return [found[index] for index in sorted(found)]
 
     def rescore(lists: list[NBest]) -> list[NBest]:
