@@ -7,6 +7,7 @@ import pytest
 
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.methods import IlmConfig
+from fewer.recipes.decode import BATCH
 from fewer.search.nbest import read_header, read_nbest
 from tests.commands.running import Fewer
 
@@ -42,6 +43,16 @@ def test_only_the_best_are_written_and_none_is_longer_than_allowed(fewer: Fewer,
     for whole, two in zip(read_nbest(tmp_path / "all.jsonl"), read_nbest(tmp_path / "two.jsonl"), strict=True):
         assert two.hypotheses == whole.hypotheses[:2]
         assert all(hypothesis.length <= 2 for hypothesis in whole.hypotheses)
+
+
+def test_processes_that_share_a_set_write_what_one_writes(
+    fewer: Fewer, tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewer.recipes.decode.BATCH", BATCH.model_copy(update={"max_sequences": 2}))
+    arguments = ("decode", tones / "aed", tones / "train.jsonl")
+    for processes in (1, 2):
+        assert fewer(*arguments, tmp_path / f"{processes}.jsonl", "--processes", processes)[0] == 0
+    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()
 
 
 def test_terms_that_do_not_score_the_end_label(fewer: Fewer, tones: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from fewer.commands.tune import constraints
 from fewer.errors import FewerError
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.methods import IlmConfig
+from fewer.recipes.decode import BATCH
 from fewer.search.nbest import read_nbest
 from fewer.tuning.surface import Surface
 
@@ -50,6 +51,14 @@ def test_every_method_is_tuned_in_one_call_and_shares_only_its_own_decodes(tones
         surface = Surface.load(tmp_path / name / "surface.npz")
         assert surface.names == (("lm",) if name == "sf" else ("lm", "ilm"))
         assert set(surface.errors.shape) == {151}
+
+
+def test_processes_that_divide_the_searches_find_the_same_scales(
+    tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewer.recipes.decode.BATCH", BATCH.model_copy(update={"max_sequences": 2}))
+    told = [tune(tones, tmp_path / str(n), "--ilm", tones / "zero", "--budget", 2, "--processes", n) for n in (1, 2)]
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("name", ["zero", "seq_avg", "lodr"])

@@ -30,6 +30,7 @@ def command(
     base: options.Base = None,
     language: options.Language = None,
     task: options.Task = "transcribe",
+    processes: options.Processes = 1,
 ) -> None:
     """Decode a set: N-best lists with every term's own score.
 
@@ -48,6 +49,6 @@ def command(
             Wishes(lm_scale, ilm_scale, words_scale, beam, length_exponent, reward),
         )
         options = replace(search.options, n_best=n_best, max_length=max_length)
-        count = decode(search.system, manifest, out, search.scales, options, world)
+        count = decode(search.system, manifest, out, search.scales, options, world, processes)
         if world.first:
             print(f"{out}: {count} utterances")

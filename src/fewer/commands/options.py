@@ -25,3 +25,4 @@ Task = Annotated[Literal["transcribe", "translate"], typer.Option(help="What a m
 Normalise = Annotated[
     str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON or glm:FILE.")
 ]
+Processes = Annotated[int, typer.Option(min=1, help="Processes of this machine that divide a search (on Linux).")]

@@ -45,6 +45,7 @@ def command(
         Literal["plain", "sclite", "hubscr"] | None,
         typer.Option(help="How errors are counted, as in `fewer score`. Default: hubscr with a glm, else plain."),
     ] = None,
+    processes: options.Processes = 1,
 ) -> None:
     """Find λ1, λ2 and the length parameter with the fewest word errors, in a handful of decodes.
 
@@ -77,7 +78,7 @@ def command(
     for folder in ([None] if sf or not ilm else []) + list(ilm or []):
         name = folder.name if folder is not None else "sf" if lm else "none"
         system = load_system(recogniser, lm, folder, ctc, end_by)
-        methods.append(tuning_method(name, system, batches, search, identity(system, search, manifest)))
+        methods.append(tuning_method(name, system, batches, search, identity(system, search, manifest), processes))
     results = tune_all(methods, options, metric, out, manifest.stem)
     for name, result in results.items():
         print(_line(name, result))
