@@ -20,7 +20,20 @@ from fewer.report.results import results_of
 from fewer.report.tables import markdown
 
 NUMBERS = ("wer", "low", "high", "sub", "del", "ins", "words", "utterances", "p_vs_sf")
-FACTS = ("method", "name", "lm_scale", "ilm_scale", "length", "decodes", "tune_wer", "ilm_ppl", "ilm_ppl_set")
+FACTS = (
+    "method",
+    "row",
+    "name",
+    "second_pass",
+    "baseline",
+    "lm_scale",
+    "ilm_scale",
+    "length",
+    "decodes",
+    "tune_wer",
+    "ilm_ppl",
+    "ilm_ppl_set",
+)
 KEPT = ("title", "seed", "tuned_on", "sets", "versions", "seconds", "warnings")
 
 
