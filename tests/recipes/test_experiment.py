@@ -69,11 +69,13 @@ def test_the_results_have_a_row_for_each_method_in_order(run: Path) -> None:
     assert results["warnings"] == []  # its sentences are too short to be looked for
 
 
-def test_a_finished_experiment_is_not_done_twice(run: Path, tones: Path) -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_finished_experiment_is_not_done_twice_nor_by_other_processes(run: Path, tones: Path, processes: int) -> None:
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*.safetensors")}
     decodes = {path: path.stat().st_mtime_ns for path in (run / "decodes").rglob("*.jsonl")}
     results = json.loads((run / "results.json").read_text())
-    again = Experiment(parse_config(ExperimentConfig, experiment_values(tones), "tones"), run).run()
+    values = experiment_values(tones) | {"processes": processes}
+    again = Experiment(parse_config(ExperimentConfig, values, "tones"), run).run()
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*.safetensors")} == before
     assert {path: path.stat().st_mtime_ns for path in (run / "decodes").rglob("*.jsonl")} == decodes
     assert again["rows"] == results["rows"]

@@ -93,10 +93,10 @@ class Experiment:
         return results
 
     def _open(self) -> None:
-        """Note the configuration; refuse a folder that holds another experiment."""
+        """Note the configuration; refuse a folder that holds another experiment. It may go on in more processes."""
         path, now = self.folder / "experiment.json", json.loads(self.config.model_dump_json())
-        if path.exists() and (there := read_json(path)) != now:
-            changed = [key for key in now if there.get(key) != now[key]]
+        there = read_json(path) if path.exists() else now
+        if changed := [key for key in now if there.get(key) != now[key] and key != "processes"]:
             raise FewerError(
                 f"{self.folder} holds a run with another configuration ({', '.join(changed)} differ); "
                 "give another folder, or delete it to start anew"
