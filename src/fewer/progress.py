@@ -3,6 +3,8 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -66,3 +68,18 @@ def progress(items: Iterable[Item], description: str, total: int | None = None) 
 def say(text: str) -> None:
     """Tell the user something on standard error (standard output is for results)."""
     console.print(text, soft_wrap=True, markup=False)
+
+
+@contextmanager
+def quiet_loading(source: str | Path) -> Iterator[None]:
+    """Without the bar of transformers where weights come from a folder, in a moment; a download keeps its own."""
+    from transformers.utils import logging
+
+    quiet = Path(source).is_dir() and logging.is_progress_bar_enabled()
+    if quiet:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if quiet:
+            logging.enable_progress_bar()

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fewer.errors import FewerError
+from fewer.progress import quiet_loading
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model")
 MOST = 0.9  # share of the labels that an LM must have to be taken for one of the same vocabulary
@@ -110,7 +111,8 @@ def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
     except ImportError as error:
         raise FewerError("Hugging Face LMs need transformers: pip install 'fewer[hf]'") from error
     try:
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+        with quiet_loading(source):
+            model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
         local = Path(source).is_dir()
         if local and not any((Path(source) / name).exists() for name in TOKENIZER_FILES):
             return model, None

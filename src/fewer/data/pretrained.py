@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fewer.data.features import FeatureExtractor, PretrainedConfig
 from fewer.errors import FewerError
+from fewer.progress import quiet_loading
 
 WAVEFORM_MODELS = ("wav2vec2", "hubert", "wavlm", "data2vec-audio", "unispeech", "unispeech-sat")
 
@@ -128,7 +129,8 @@ def pretrained_features(config: PretrainedConfig) -> PretrainedFeatures:
         if kind != "whisper" and kind not in WAVEFORM_MODELS:
             known = ", ".join(("whisper", *WAVEFORM_MODELS))
             raise FewerError(f"features.model: {config.model} is of type '{kind}'; known are {known}")
-        model = AutoModel.from_pretrained(name, dtype=torch.float32)
+        with quiet_loading(name):
+            model = AutoModel.from_pretrained(name, dtype=torch.float32)
         prepare = AutoFeatureExtractor.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise FewerError(f"features.model: cannot load {config.model}: {error}") from error

@@ -22,6 +22,7 @@ from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales, SpaceOptions
 from fewer.tuning.tune import TuneOptions, TuneResult
 
+FEW = 100  # utterances, of which gains as they are usual can hardly be told from luck
 WORDS_BUDGET = 3  # decodes for the scale of the list of terms
 WORDS_RANGE = (0.0, 2.0)
 
@@ -74,6 +75,9 @@ class Trials:
         self.manifest, self.metric, self.search = manifest, metric, search
         self.batches: list[EncodedBatch] = list(encode_set(System(recogniser), Manifest(manifest)))
 
+    def __len__(self) -> int:
+        return sum(len(batch.utterances) for batch in self.batches)
+
     def result(self, system: System, scales: Scales) -> Result:
         """One decode, scored."""
         options = replace(self.search, length=scales.length)
@@ -103,6 +107,8 @@ def choose(
     trials: Trials, systems: Mapping[str, System], usual: Usual, budget: int, confidence: float, folder: Path
 ) -> Choice:
     """Tune every system, of which "none" is the recogniser alone; take the best if it is better beyond doubt."""
+    if (count := len(trials)) < FEW:
+        say(f"{trials.manifest.stem}: {count} utterances show large gains only; a few hundred are better")
     results = trials.tune(systems, usual.tuning.model_copy(update={"budget": budget}), folder)
     alone = results["none"]
     best = min(results, key=lambda name: results[name].wer)
@@ -121,7 +127,9 @@ def choose(
     }
     if best != "none" and better >= confidence:
         return Choice(best, _own(results[best].scales), facts | {"kept": False})
-    if best != "none":
+    if best == "none":
+        say(f"no LM does better than the recogniser alone ({alone.wer:.2f} %), so nothing is added")
+    else:
         say(
             f"{best} has WER {results[best].wer:.2f} % against {alone.wer:.2f} % without an LM, better in "
             f"{100 * better:.0f} % of resampled dev sets: not beyond doubt, so nothing is added"

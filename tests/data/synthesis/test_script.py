@@ -7,8 +7,19 @@ import pytest
 
 from fewer.config import parse_config
 from fewer.data.synthesis.domains import dictation, domain
-from fewer.data.synthesis.script import SHARES, SPOKEN, DemoCorpusConfig, part_of, plan, sentences, text_of
+from fewer.data.synthesis.script import (
+    APART,
+    HELD_OUT,
+    SHARES,
+    SPOKEN,
+    DemoCorpusConfig,
+    part_of,
+    plan,
+    sentences,
+    text_of,
+)
 from fewer.errors import FewerError
+from fewer.evaluation.guards import text_overlap
 
 # Words that sound alike, or nearly so: first the one that the source domain prefers, then the target's.
 HOMOPHONES = [
@@ -58,6 +69,24 @@ def test_parts_have_their_sizes_and_share_no_sentence():
     }
     for one, other in itertools.combinations(SHARES, 2):
         assert not set(text(one)) & set(text(other)), (one, other)
+
+
+def test_no_sentence_of_a_dev_or_test_set_stands_inside_one_of_another_part_or_the_other_way_round():
+    for held in HELD_OUT:
+        spoken = [sentence for sentence in text(held) if len(sentence.split()) >= APART]
+        for part in SHARES.keys() - {held}:
+            lines = "\n".join(f" {sentence} " for sentence in set(text(part)))
+            assert not [sentence for sentence in spoken if f" {sentence} " in lines], (held, part)
+            if part not in HELD_OUT:
+                assert not text_overlap({sentence: sentence for sentence in spoken}, text(part)).count
+                longer = {sentence for sentence in text(part) if len(sentence.split()) >= APART}
+                assert not [s for s in spoken for piece in inner(s) if piece in longer], (part, held)
+
+
+def inner(sentence):
+    """What stands inside a sentence."""
+    line = sentence.split()
+    return {" ".join(line[start:end]) for start in range(len(line)) for end in range(start + 1, len(line) + 1)}
 
 
 def test_no_part_of_one_corpus_shares_a_sentence_with_another_part_of_any_corpus():

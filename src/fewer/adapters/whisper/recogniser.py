@@ -29,6 +29,7 @@ from fewer.files import fingerprint
 from fewer.ilm.methods import IlmConfig
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded
+from fewer.progress import quiet_loading
 
 CONFIG = "config.json"  # of transformers' model folders
 AT_ONCE = 32  # utterances at the most that are searched together
@@ -140,7 +141,8 @@ def load_whisper(
     try:
         config = AutoConfig.from_pretrained(name)
         _check_kind(config, source)
-        model = WhisperForConditionalGeneration.from_pretrained(name, dtype=torch.float32).to(device)
+        with quiet_loading(name):
+            model = WhisperForConditionalGeneration.from_pretrained(name, dtype=torch.float32).to(device)
     except (OSError, ValueError) as error:
         missing = "" if path.is_dir() else ", which is no folder here either"
         raise FewerError(f"cannot load the Whisper {source}{missing}: {error}") from error

@@ -1,5 +1,6 @@
 """The script of the demo corpus: which sentences belong to which part, who says them, how and where."""
 
+import functools
 import hashlib
 import itertools
 from bisect import bisect_right
@@ -25,6 +26,8 @@ SHARES = {  # part -> percent of all sentences
     "target-test": 5,
 }
 PARTS, ENDS = tuple(SHARES), tuple(itertools.accumulate(SHARES.values()))
+HELD_OUT = ("source-test", "target-test", "source-dev", "target-dev")
+APART = 4  # words that a sentence needs so that it may not stand inside one of another part; fewer are anywhere
 SPOKEN = {  # the sets that are spoken -> the group of their voices
     "train": "train",
     "source-dev": "dev",
@@ -109,15 +112,35 @@ def _of_part(part: str, drawn: Iterator[str]) -> Iterator[str]:
 
 
 def text_of(part: str, config: DemoCorpusConfig) -> list[str]:
-    """The sentences of one part. Those of dev and test sets are all different."""
+    """The sentences of one part. None contains a sentence of a dev or test set or stands in one; those differ."""
+    return list(_text_of(part, config))
+
+
+@functools.cache
+def _text_of(part: str, config: DemoCorpusConfig) -> tuple[str, ...]:
     count = getattr(config, part.replace("-", "_"))
-    stream = sentences(part, config)
-    if part in ("train", "target-text"):
-        return list(itertools.islice(stream, count))
+    before = HELD_OUT[: HELD_OUT.index(part)] if part in HELD_OUT else HELD_OUT
+    stream = _apart(sentences(part, config), [text for other in before for text in _text_of(other, config)])
+    if part not in HELD_OUT:
+        return tuple(itertools.islice(stream, count))
     different: dict[str, None] = {}
     while len(different) < count:
         different[next(stream)] = None
-    return list(different)
+    return tuple(different)
+
+
+def _apart(drawn: Iterator[str], others: list[str]) -> Iterator[str]:
+    """Without sentences that contain one of the others, or stand inside one."""
+    whole = {other for other in others if _pieces(other)}
+    inside = {piece for other in others for piece in _pieces(other)}
+    return (text for text in drawn if text not in inside and whole.isdisjoint(_pieces(text)))
+
+
+def _pieces(sentence: str) -> list[str]:
+    """Itself and all that stands inside it, if it is not too short."""
+    words = sentence.split()
+    ends = range(APART, len(words) + 1)
+    return [" ".join(words[start:end]) for end in ends for start in range(end - APART + 1)]
 
 
 def plan(part: str, config: DemoCorpusConfig) -> list[Utterance]:
