@@ -115,6 +115,19 @@ def test_a_folder_that_cannot_be_written_is_said(
     assert "choose one that you may write" in capsys.readouterr().err
 
 
+def test_a_folder_that_is_read_only_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def only_read(path: Path, mode: str = "r", **options: Any) -> Any:
+        if "r" not in mode:
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return open(path, mode, **options)
+
+    monkeypatch.setattr("fewer.files.open", only_read, raising=False)  # whoever may do everything obeys no permissions
+    assert run(monkeypatch, "demo", str(tmp_path), "--quick") == 1
+    assert "corpus.json: Read-only file system; is the disk full or read-only?" in capsys.readouterr().err
+
+
 def test_a_disk_that_fills_up_is_said_and_the_demo_goes_on_later(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
