@@ -42,7 +42,7 @@ class Size:
     ilm_passes: int = 6
     averaged: int = 2000  # utterances in the averages
     beam: int = 8
-    decodes: int = 8  # of each method, for tuning
+    decodes: int = 6  # of each method, for tuning
     processes: int = 2  # that train and search together
 
 
