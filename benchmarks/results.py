@@ -34,7 +34,7 @@ FACTS = (
     "ilm_ppl",
     "ilm_ppl_set",
 )
-KEPT = ("title", "seed", "tuned_on", "sets", "versions", "seconds", "warnings")
+KEPT = ("title", "seed", "tuned_on", "end_scored_by", "sets", "versions", "seconds", "warnings")
 
 
 def kept(results: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def kept(results: dict[str, Any]) -> dict[str, Any]:
         | {"wer": {name: {key: value[key] for key in NUMBERS} for name, value in row["wer"].items()}}
         for row in results["rows"]
     ]
-    return {key: results[key] for key in KEPT} | {"rows": rows}
+    return {key: results.get(key) for key in KEPT} | {"rows": rows}
 
 
 def page(results: dict[str, Any], commands: list[str], notes: list[str], shown: str | None) -> str:

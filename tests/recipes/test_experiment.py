@@ -17,6 +17,8 @@ from fewer.recipes.perplexity import measure
 from fewer.recipes.rescore import rescore
 from fewer.recipes.results import baseline
 from fewer.recipes.system import load_lm_and_tokenizer, load_system
+from fewer.report.results import results_of
+from fewer.report.tables import markdown
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy, read_header, read_nbest
 from fewer.training.world import World, joined
@@ -200,6 +202,31 @@ def test_audio_without_transcripts_is_decoded(run: Path, tones: Path, tmp_path: 
 def test_a_term_that_cannot_score_the_end_label_is_named(run: Path) -> None:
     with pytest.raises(FewerError, match="'acoustic'; the terms are aed"):
         load_system(run / "models" / "aed", end_scored_by=["acoustic"]).scorers()
+
+
+def test_the_recogniser_alone_may_score_the_end_label(run: Path, tones: Path, tmp_path: Path) -> None:
+    values = experiment_values(tones) | {"rows": [{"method": "none"}, {"method": "sf"}, {"method": "zero"}]}
+    values |= {"recognisers": {"aed": {"folder": str(run / "models" / "aed")}}}
+    values |= {"lms": {"lm": {"path": str(run / "models" / "lm")}}, "sets": {"dev": values["tune"]}}
+    values["tuning"] |= {"space": {"fixed": {"lm": 0.5, "ilm": 0.25}, "length": "fixed"}}
+    found = {}
+    for by in (None, ["aed"], ["aed", "lm"]):
+        folder = tmp_path / "-".join(by or ["all"])
+        experiment = Experiment(parse_config(ExperimentConfig, values | {"end_scored_by": by}, "tones"), folder)
+        results = experiment.run()
+        lists = list(read_nbest(folder / "decodes" / "dev" / "zero.jsonl"))
+        found[folder.name] = {(nbest.id, h.tokens): h.scores for nbest in lists for h in nbest.hypotheses if h.ended}
+        assert results["end_scored_by"] == by
+        assert ("scored by the recogniser" in markdown(results_of(results))) == (by is not None)
+    common = set.intersection(*map(set, found.values()))
+    assert common
+    for key in common:
+        every, alone, both = (found[name][key] for name in ("all", "aed", "aed-lm"))
+        assert every["aed"] == pytest.approx(alone["aed"], abs=1e-4)
+        assert every["lm"] == pytest.approx(both["lm"], abs=1e-4)
+        assert alone["ilm"] == pytest.approx(both["ilm"], abs=1e-4)
+        assert every["lm"] < alone["lm"]  # without the end label's
+        assert every["ilm"] < alone["ilm"]
 
 
 def test_a_scale_that_is_no_number_leaves_no_file(run: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.data.test_pretrained import save_whisper
 from tests.recipes.miniatures import said, spoken
 
 RECIPES = ["mini-encoder", "mini-a", "mini-b", "mini-c", "mini-d-100", "mini-e", "mini-lstm-lm"]
-EXPERIMENTS = ["mini-a-ilme", "mini-b-ilme", "mini-c-ilme", "mini-cross", "mini-lms", "mini-small-dec"]
+EXPERIMENTS = ["mini-a-ilme", "mini-b-end", "mini-b-ilme", "mini-c-ilme", "mini-cross", "mini-lms", "mini-small-dec"]
 EXPERIMENTS += ["mini-train-with-lm"]
 METHODS = ["none", "sf", "dr", "zero", "enc_avg", "ctx_avg", "seq_avg", "mini_lstm", "decoder_like", "lodr", "learned"]
 METHODS += ["distilled"]

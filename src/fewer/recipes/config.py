@@ -1,7 +1,7 @@
 """What an experiment is: recognisers, language models, sets, and the rows of its table."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -134,6 +134,9 @@ class ExperimentConfig(Config):
     rows: tuple[Row, ...]
     ilm: dict[str, dict[str, Any]] = Field(default={})  # method -> its options; "all" holds for every method
     beam: int = Field(default=12, ge=1)
+    end_scored_by: tuple[Literal["aed", "lm", "ilm"], ...] | None = Field(
+        default=None, min_length=1
+    )  # None: all
     processes: int = Field(default=1, ge=1)  # of this machine that train and search together
     encodings: Path | None = None  # where a Whisper's encoder states are kept, to share them between rows and runs
     tuning: TuneOptions = TuneOptions()

@@ -29,6 +29,7 @@ def results_of_run(run: "Experiment") -> dict[str, Any]:
         "tuned_on": Path(config.tune).stem,
         "tuned_on_fingerprint": UtteranceSet.of("", Manifest(config.tune, transcripts=False).ids()).fingerprint,
         "normaliser": config.normaliser,
+        "end_scored_by": config.end_scored_by and list(config.end_scored_by),
         "sets": list(config.sets),
         "references": {name: config.references[name].name for name in config.sets if name in config.references},
         "rows": [_row(run, row, scored) for row in config.rows],

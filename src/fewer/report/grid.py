@@ -8,6 +8,7 @@ from fewer.report.methods import facts_of
 from fewer.report.paper import ILM_PPL, ILM_SCALE, LM_SCALE, PaperTable, paper_table
 from fewer.report.results import SIGNIFICANT, Results, Row, Score
 
+TERMS = {"aed": "the recogniser", "lm": "the LM", "ilm": "the internal LM"}
 TUNED = "†"  # stands beside the set that was tuned on
 WORSE = "↑"  # significantly more errors than shallow fusion
 STARS = ((0.001, "***"), (0.01, "**"), (SIGNIFICANT, "*"))  # significantly fewer: p below … gets …
@@ -158,6 +159,8 @@ def _notes(results: Results, printed: PaperTable | None) -> list[str]:
         )
     elif results.tuned_on:
         notes.append(f"λ1, λ2 and the length were tuned on {results.tuned_on}.")
+    if results.end_scored_by is not None:
+        notes.append(f"The end label was scored by {' and '.join(TERMS[t] for t in results.end_scored_by)} alone.")
     marks = {mark(results, row, name) for row in results.rows for name in results.sets}
     if marks & {stars for _, stars in STARS}:
         notes.append("*, **, ***: fewer errors than shallow fusion, p < 0.05, 0.01, 0.001 (paired test).")

@@ -76,6 +76,7 @@ class Results(Facts):
     references: dict[str, str] = {}  # set -> name of the .stm file that the rates of the rows were counted by
     warnings: list[str] = []
     paper: str | None = None  # table of the paper to print beside (see `fewer.report.paper`)
+    end_scored_by: list[str] | None = None  # terms that scored the end label, where that was chosen
     normaliser: str = "none"  # by which texts were scored, as for `fewer score`
     versions: dict[str, Any] = {}
     commands: list[str] = []
