@@ -134,9 +134,7 @@ class ExperimentConfig(Config):
     rows: tuple[Row, ...]
     ilm: dict[str, dict[str, Any]] = Field(default={})  # method -> its options; "all" holds for every method
     beam: int = Field(default=12, ge=1)
-    end_scored_by: tuple[Literal["aed", "lm", "ilm"], ...] | None = Field(
-        default=None, min_length=1
-    )  # None: all
+    end_scored_by: tuple[Literal["aed", "lm", "ilm"], ...] | None = Field(default=None, min_length=1)  # the end label
     processes: int = Field(default=1, ge=1)  # of this machine that train and search together
     encodings: Path | None = None  # where a Whisper's encoder states are kept, to share them between rows and runs
     tuning: TuneOptions = TuneOptions()
