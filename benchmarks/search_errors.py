@@ -4,7 +4,8 @@
 
 Scores the references of some utterances, evenly spread, exactly as the search that wrote NBEST did. A wrong utterance
 whose reference scores better is a search error: a wider beam could have found something better. It also counts words
-and tells hypotheses that are much shorter or longer than their reference. The last line is JSON.
+and tells hypotheses that are much shorter or longer than their reference, and those that lack six words or more, which
+ended too early or leapt. The last line is JSON.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from fewer.recipes.system import load_system
 from fewer.search.nbest import Hypothesis, read_header, read_nbest
 from fewer.tuning.forced import forced_scores
 
+SHORT = 6  # words that a hypothesis lacks
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -38,7 +41,7 @@ def main() -> None:
     system = load_system(args.model, args.lm, args.ilm)
     fusion, tokenizer = system.fusion(header.scales), system.recogniser.tokenizer
     counts = dict.fromkeys(("utterances", "wrong", "search_errors", "unended", "ref_words", "hyp_words"), 0)
-    counts |= {"half_as_long": 0, "half_again_as_long": 0}
+    counts |= {"half_as_long": 0, "half_again_as_long": 0, "short": 0, "words_lacking": 0}
     with tempfile.TemporaryDirectory() as folder:
         lines = list(read_raw_lines(args.manifest))
         chosen = np.unique(np.linspace(0, len(lines) - 1, min(args.utterances, len(lines))).astype(int))
@@ -60,6 +63,8 @@ def main() -> None:
                 counts["hyp_words"] += hyp
                 counts["half_as_long"] += 2 * hyp <= ref
                 counts["half_again_as_long"] += 2 * hyp >= 3 * ref
+                counts["short"] += ref - hyp >= SHORT
+                counts["words_lacking"] += ref - hyp if ref - hyp >= SHORT else 0
     wrong = max(counts["wrong"], 1)
     print(
         f"{counts['utterances']} utterances, {counts['wrong']} wrong; in {counts['search_errors']} of these "
