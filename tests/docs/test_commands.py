@@ -17,7 +17,6 @@ TINY_MODEL = "model.encoder.layers=2 model.encoder.size=8 model.decoder.size=8 m
 # What is not run, by the command's beginning, and why.
 NOT_RUN = {
     "wget ": "a download",
-    "fewer prepare speechocean762": "it is not among the miniatures",
     "pip install": "changes the environment",
 }
 # What is done in place of a command: a part of it, as a regular expression, and what stands there instead.
@@ -30,7 +29,7 @@ INSTEAD = {
     r"(benchmarks/tuning.py)$": r"\1 --utterances 5 --grid 2",
     r"(benchmarks/whisper.py .*)$": r"\1 --utterances 1 --repeats 1",
     r"--size \d+": "--size 12",  # labels: the texts are tiny
-    r"(dev|tune):\d+": r"\1:1",  # speakers
+    r"(dev|tune|text):\d+": r"\1:1",  # speakers
     r"^(fewer train (?!.*--dry-run)libri-lstm .*)$": r"\1 --dry-run",  # LibriSpeech is not there
     r"^(fewer train aed.yaml models/\S+)$": rf"\1 --set sub_epochs=1 --set {' --set '.join(TINY_MODEL.split())}",
     r"^(fewer train lm.yaml models/\S+)$": r"\1 --set sub_epochs=1 --set model.embedding=4 --set model.size=8",

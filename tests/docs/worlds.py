@@ -13,7 +13,7 @@ from fewer.training.model_folder import load_model
 from fewer.training.ngram import estimate as estimate_ngram
 from fewer.training.ngram_files import save_ngram
 from tests.adapters.tiny import make_whisper, noises, write_manifest
-from tests.data.corpora.builders import fisher, hub5e00, hub5e01, rt03, tedlium2, write_lines
+from tests.data.corpora.builders import fisher, hub5e00, hub5e01, rt03, tedlium2, write_audio, write_lines
 from tests.recipes.miniatures import said, write_chapter, write_gz, write_librispeech, write_switchboard
 from tests.training.tones import PITCHES
 
@@ -65,6 +65,12 @@ def corpora(folder: Path, tones: Path) -> None:
     tedlium2(folder)
     (folder / "TEDLIUM_release2" / "LM").mkdir(exist_ok=True)
     write_gz(folder / "TEDLIUM_release2" / "LM" / "news.en.gz", [said(rng, n) for n in range(40)])
+    learners = folder / "speechocean762" / "train"
+    for speaker in range(3):
+        write_audio(learners.parent / "wav" / f"{speaker}.flac", [(0.5, 400)])
+    write_lines(learners / "wav.scp", *(f"{speaker} wav/{speaker}.flac" for speaker in range(3)))
+    write_lines(learners / "text", *(f"{speaker}\tWE CALL IT BEAR" for speaker in range(3)))
+    write_lines(learners / "utt2spk", *(f"{speaker} 000{speaker}" for speaker in range(3)))
 
 
 def whisper(folder: Path, tones: Path) -> None:
