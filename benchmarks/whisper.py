@@ -113,6 +113,10 @@ def generate(model: Any, mels: list[torch.Tensor], batch: int) -> list[tuple[int
     return found
 
 
+def batches(mels: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+    return [mels[first : first + BATCH] for first in range(0, len(mels), BATCH)]
+
+
 def encode(whisper: WhisperRecogniser, mels: list[torch.Tensor]) -> Encoded:
     features = torch.cat(mels).transpose(1, 2)  # padded to 30 s already
     return whisper.encoder.encode(features, torch.full((len(mels),), features.shape[1]))
@@ -120,8 +124,8 @@ def encode(whisper: WhisperRecogniser, mels: list[torch.Tensor]) -> Encoded:
 
 def search(whisper: WhisperRecogniser, fusion: Fusion, mels: list[torch.Tensor]) -> list[tuple[int, ...]]:
     found = []
-    for first in range(0, len(mels), BATCH):
-        encoded = encode(whisper, mels[first : first + BATCH])
+    for group in batches(mels):
+        encoded = encode(whisper, group)
         lists = beam_search(fusion, encoded, whisper.max_lengths(encoded), SearchOptions(beam=BEAM))
         found += [hypotheses[0].tokens for hypotheses in lists]
     return found
@@ -152,7 +156,7 @@ def main() -> None:
     if arpa is not None:
         word_ngram(text, 4, arpa)
     runs: dict[str, Callable[[], Any]] = {
-        ENCODER: lambda: encode(whisper, mels),
+        ENCODER: lambda: [encode(whisper, group) for group in batches(mels)],
         "generate, one by one": lambda: generate(model, mels, 1),
         f"generate, batches of {BATCH}": lambda: generate(model, mels, BATCH),
     }

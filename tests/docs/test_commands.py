@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.docs.pages import PAGES, ROOT, all_commands, blocks, measurements, name
+from tests.docs.pages import PAGES, ROOT, all_commands, blocks, measurements, name, spans
 from tests.docs.shell import Shell, by_one_process, check_options, environment
 from tests.docs.worlds import BEFORE
 
@@ -81,6 +81,17 @@ def test_the_commands_of_a_page_run(
             run(command, where)
     for command in measurements(page):
         run(command, name(page))
+
+
+def test_the_experiments_named_in_the_text_are_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = {span for page in PAGES for span in spans(page) if re.fullmatch(r"fewer run [a-z][\w-]* RUN", span)}
+    assert "fewer run whisper-librispeech RUN" in named
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    for span in sorted(named):
+        shell.run(f"{span} --dry-run")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_tables_name_only_what_is_on_the_pages() -> None:
