@@ -2,21 +2,17 @@
 
     python benchmarks/search_errors.py NBEST --model MODEL --manifest MANIFEST [--lm LM] [--ilm ILM] [--utterances 300]
 
-Scores the references of some utterances, evenly spread, exactly as the search that wrote NBEST did. A wrong utterance
-whose reference scores better is a search error: a wider beam could have found something better. It also counts words
-and tells hypotheses that are much shorter or longer than their reference, and those that lack six words or more, which
-ended too early or leapt. The last line is JSON.
+Scores the references of about so many utterances, in batches evenly spread over the set, exactly as the search that
+wrote NBEST did. A wrong utterance whose reference scores better is a search error: a wider beam could have found
+something better. It also counts words and tells hypotheses that are much shorter or longer than their reference, and
+those that lack six words or more, which ended too early or leapt. The last line is JSON.
 """
 
 import argparse
 import json
-import tempfile
-from pathlib import Path
 
-import numpy as np
 import torch
 
-from fewer.data.lines import read_raw_lines
 from fewer.data.manifest import Manifest
 from fewer.recipes.decode import encode_set
 from fewer.recipes.system import load_system
@@ -42,29 +38,26 @@ def main() -> None:
     fusion, tokenizer = system.fusion(header.scales), system.recogniser.tokenizer
     counts = dict.fromkeys(("utterances", "wrong", "search_errors", "unended", "ref_words", "hyp_words"), 0)
     counts |= {"half_as_long": 0, "half_again_as_long": 0, "short": 0, "words_lacking": 0}
-    with tempfile.TemporaryDirectory() as folder:
-        lines = list(read_raw_lines(args.manifest))
-        chosen = np.unique(np.linspace(0, len(lines) - 1, min(args.utterances, len(lines))).astype(int))
-        part = Path(folder) / "part.jsonl"
-        part.write_bytes(b"".join(lines[index].rstrip(b"\n") + b"\n" for index in chosen))
-        for batch in encode_set(system, Manifest(part)):
-            references = [hypothesis(tokenizer, utterance.ref or "") for utterance in batch.utterances]
-            scored = forced_scores(fusion, batch.encoded, [[reference] for reference in references])
-            for utterance, reference, (scores,) in zip(batch.utterances, references, scored, strict=True):
-                best = found[utterance.id].hypotheses[0]
-                total = sum(header.scales[term] * value for term, value in scores.items())
-                ref, hyp = len((utterance.ref or "").split()), len(best.text.split())
-                wrong = best.text != utterance.ref
-                counts["utterances"] += 1
-                counts["wrong"] += wrong
-                counts["search_errors"] += wrong and header.length.score(total, reference.length) > best.score
-                counts["unended"] += not best.ended
-                counts["ref_words"] += ref
-                counts["hyp_words"] += hyp
-                counts["half_as_long"] += 2 * hyp <= ref
-                counts["half_again_as_long"] += 2 * hyp >= 3 * ref
-                counts["short"] += ref - hyp >= SHORT
-                counts["words_lacking"] += ref - hyp if ref - hyp >= SHORT else 0
+    batches = encode_set(system, Manifest(args.manifest))
+    for place in range(0, len(batches), max(1, len(found) // args.utterances)):
+        batch = batches[place]
+        references = [hypothesis(tokenizer, utterance.ref or "") for utterance in batch.utterances]
+        scored = forced_scores(fusion, batch.encoded, [[reference] for reference in references])
+        for utterance, reference, (scores,) in zip(batch.utterances, references, scored, strict=True):
+            best = found[utterance.id].hypotheses[0]
+            total = sum(header.scales[term] * value for term, value in scores.items())
+            ref, hyp = len((utterance.ref or "").split()), len(best.text.split())
+            wrong = best.text != utterance.ref
+            counts["utterances"] += 1
+            counts["wrong"] += wrong
+            counts["search_errors"] += wrong and header.length.score(total, reference.length) > best.score
+            counts["unended"] += not best.ended
+            counts["ref_words"] += ref
+            counts["hyp_words"] += hyp
+            counts["half_as_long"] += 2 * hyp <= ref
+            counts["half_again_as_long"] += 2 * hyp >= 3 * ref
+            counts["short"] += ref - hyp >= SHORT
+            counts["words_lacking"] += ref - hyp if ref - hyp >= SHORT else 0
     wrong = max(counts["wrong"], 1)
     print(
         f"{counts['utterances']} utterances, {counts['wrong']} wrong; in {counts['search_errors']} of these "

@@ -23,7 +23,7 @@ from tests.data.corpora.builders import write_audio, write_lines
 from tests.data.test_pretrained import save_whisper
 from tests.recipes.miniatures import said, spoken
 
-RECIPES = ["mini-encoder", "mini-a", "mini-b", "mini-c", "mini-d-100", "mini-e", "mini-lstm-lm"]
+RECIPES = ["mini-a-encoder", "mini-a", "mini-encoder", "mini-b", "mini-c", "mini-d-100", "mini-e", "mini-lstm-lm"]
 EXPERIMENTS = ["mini-a-ilme", "mini-b-end", "mini-b-ilme", "mini-c-ilme", "mini-cross", "mini-lms", "mini-small-dec"]
 EXPERIMENTS += ["mini-train-with-lm"]
 METHODS = ["none", "sf", "dr", "zero", "enc_avg", "ctx_avg", "seq_avg", "mini_lstm", "decoder_like", "lodr", "learned"]
@@ -76,6 +76,13 @@ def test_the_encoder_of_mini_b_is_that_of_mini_encoder() -> None:
     )
     assert (b.encoder_first, b.initial_part, e.initial_part) == (0, "encoder", "all")
     assert (str(b.initial), str(e.initial)) == ("models/mini-encoder", "models/mini-b")
+
+
+def test_the_encoder_of_mini_a_is_that_of_mini_a_encoder() -> None:
+    encoder, a = (aed_recipe(recipe) for recipe in ("mini-a-encoder", "mini-a"))
+    assert (encoder.encoder_first, a.encoder_first) == (encoder.sub_epochs, 0)
+    assert (encoder.model, encoder.features, encoder.data.train) == (a.model, a.features, a.data.train)
+    assert (str(a.initial), a.initial_part, a.growing) == ("models/mini-a-encoder", "encoder", None)
 
 
 def test_a_dry_run_counts_an_utterance_once_where_its_speed_is_random() -> None:
