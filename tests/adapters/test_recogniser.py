@@ -186,3 +186,11 @@ def test_a_set_is_decoded_into_nbest_lists(whisper: WhisperRecogniser, tmp_path:
         for hypothesis in nbest.hypotheses:
             assert not any(whisper.suppress[token] for token in hypothesis.tokens)
             assert hypothesis.text == whisper.tokenizer.decode(hypothesis.tokens)
+
+
+def test_errors_are_counted_by_the_normaliser_of_what_it_writes(tmp_path: Path) -> None:
+    folder = make_whisper(tmp_path / "whisper", multilingual=True)
+    assert load_whisper(folder, "en").normaliser == load_whisper(folder, "de", "translate").normaliser == "english"
+    assert load_whisper(folder, "de").normaliser == "basic"
+    (folder / "normalizer.json").write_text('{"colour": "color"}')
+    assert load_whisper(folder, "en").normaliser == f"english:{folder / 'normalizer.json'}"

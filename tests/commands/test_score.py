@@ -57,6 +57,15 @@ def expected(lists: list[NBest], scales: dict[str, float], policy: LengthPolicy 
     return total
 
 
+def test_another_way_of_writing_is_pointed_out(tmp_path: Path) -> None:
+    (tmp_path / "ref.trn").write_text("BY HARRY QUILTER M A (a-1)\nTHE FOX (a-2)\n")
+    (tmp_path / "hyp.trn").write_text("by Harry Quilter, M.A. (a-1)\nA fox. (a-2)\n")
+    hint = "1 of 2 utterances differ from their references in case and punctuation alone"
+    arguments = ["score", str(tmp_path / "hyp.trn"), "--ref", str(tmp_path / "ref.trn")]
+    assert hint in CliRunner().invoke(app, arguments).stderr
+    assert hint not in CliRunner().invoke(app, [*arguments, "--normalise", "basic"]).stderr
+
+
 def test_the_table_shows_the_rate_and_how_it_was_made(pool: Path) -> None:
     output = run(pool)
     first = sum((word_errors(nbest.ref or "", nbest.hypotheses[0].text) for nbest in random_lists(1)), Errors())

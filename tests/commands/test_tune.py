@@ -53,6 +53,23 @@ def test_every_method_is_tuned_in_one_call_and_shares_only_its_own_decodes(tones
         assert set(surface.errors.shape) == {151}
 
 
+def test_the_end_label_may_be_scored_by_a_term_that_only_some_methods_have(tones: Path, tmp_path: Path) -> None:
+    told = tune(tones, tmp_path, "--ilm", tones / "zero", "--budget", 1, "--end-by", "aed", "--end-by", "ilm")
+    assert [line.split(":")[0] for line in told.splitlines()] == ["sf", "zero"]
+    with pytest.raises(FewerError, match="the end label cannot be scored by 'ctc'; the terms are aed, lm, ilm"):
+        tune(tones, tmp_path, "--ilm", tones / "zero", "--end-by", "ctc")
+
+
+def test_what_cannot_be_tuned_is_refused_before_anything_is_encoded(
+    tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewer.recipes.decode.encode_set", lambda *_: pytest.fail("it encodes"))
+    with pytest.raises(FewerError, match="two methods have the same name: sf, zero, zero; rename the folder"):
+        tune(tones, tmp_path, "--ilm", tones / "zero", "--ilm", tones / "zero")
+    with pytest.raises(FewerError, match="'ilm' is constrained, but no method has it"):
+        tune(tones, tmp_path, "--fix", "ilm=0.2")
+
+
 def test_processes_that_divide_the_searches_find_the_same_scales(
     tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,6 +182,8 @@ def test_a_word_level_arpa_and_a_hugging_face_lm_can_be_given(tiny: Path, data: 
         ({"text": ("a.txt",), "lm": "lm.arpa"}, "give --text or --lm, not both"),
         ({"text": ("a.txt",), "dev": "missing.jsonl"}, r"cannot read .*missing\.jsonl"),
         ({"text": ("a.txt",), "methods": ("zeroo",)}, "there is no method zeroo"),
+        ({"text": ("a.txt",), "methods": ("zero", "sf")}, "to choose among several methods a dev set is needed"),
+        ({"words": "a.txt", "methods": ("zero",)}, "--method says how a language model is added"),
         ({"lm": "missing.arpa"}, r"missing\.arpa"),
         ({"lm": "other.arpa"}, r"other\.arpa is over labels of another tokenizer"),
         ({"words": "empty.txt"}, "holds no terms"),

@@ -13,6 +13,7 @@ from fewer.errors import FewerError
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.methods import IlmConfig
 from fewer.recipes.bundle import Base, Bundle, BundleFacts, Length, load_bundle, read_bundle, write_bundle
+from fewer.recipes.searching import Models, Wishes, load_search
 from fewer.recipes.system import load_recogniser
 from fewer.search.beam import beam_search
 from fewer.training.ngram import estimate
@@ -82,6 +83,17 @@ def test_models_whose_scale_is_zero_take_no_part(made: Path, tmp_path: Path, whi
     assert bundle.scales == {}
 
 
+def test_other_scales_than_its_own_bring_its_models_back(
+    made: Path, tmp_path: Path, whisper: WhisperRecogniser
+) -> None:
+    folder = changed(made, tmp_path / "b", scales={"lm": 0.0, "ilm": -0.1, "words": 0.0}, method="none")
+    bundle = load_bundle(folder, whisper, {"lm": 0.3, "ilm": 0.0})
+    assert bundle.fusion().terms == ("aed", "lm")
+    assert bundle.scales == {"lm": 0.3}
+    search = load_search(Models(folder), Wishes(lm_scale=0.2, ilm_scale=0.1, words_scale=2.0))
+    assert search.scales == {"lm": 0.2, "ilm": -0.1, "words": 2.0}
+
+
 def test_only_the_same_base_model_will_do(made: Path, tmp_path: Path) -> None:
     other = make_whisper(tmp_path / "other", seed=1)
     with pytest.raises(FewerError, match=r"was made for .*whose weights .* are not those of the model given"):
@@ -106,7 +118,7 @@ def test_a_base_model_that_has_moved_can_be_given(made: Path, tiny: Path, tmp_pa
         ({"format": "fewer-bundle/2"}, "install a newer one"),
         ({"format": "something"}, "is not a fewer-bundle file"),
         ({"lm": "../lm.safetensors"}, "a file of the bundle has a plain name"),
-        ({"lm": None}, "'lm' has the scale 0.15, but the bundle names no such model"),
+        ({"lm": None}, "'lm' has the scale 0.15, but the bundle has no such model"),
         ({"scales": {"lm": "much"}}, "scales"),
         ({"lm": "other.arpa"}, "other.arpa is missing; copy the whole folder"),
         ({"surprise": 1}, "unknown key 'surprise'"),

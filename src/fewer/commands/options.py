@@ -17,12 +17,13 @@ LengthExponent = Annotated[
 Reward = Annotated[float | None, typer.Option(help="Added to the score for every label; 0 if not given.")]
 MaxLength = Annotated[int | None, typer.Option(help="Labels at the most; encoder frames if not given.")]
 EndBy = Annotated[
-    list[str] | None, typer.Option(help="Terms that score the end label (aed, lm, ilm, ctc); repeat; all if none.")
+    list[str] | None,
+    typer.Option(help="Terms that score the end label (aed, lm, ilm, ctc); repeat. If none: all; of a Whisper, aed."),
 ]
 Base = Annotated[str | None, typer.Option(help="Where the model of a bundle is, if not where it was.")]
 Language = Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: de.")]
 Task = Annotated[Literal["transcribe", "translate"], typer.Option(help="What a multilingual Whisper does.")]
 Normalise = Annotated[
-    str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON or glm:FILE.")
+    str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON, basic or glm:FILE.")
 ]
 Processes = Annotated[int, typer.Option(min=1, help="Processes of this machine that divide a search (on Linux).")]

@@ -81,6 +81,8 @@ def command(
 
     pairs = load(hypotheses, ranking)
     _say_empty(pairs)
+    if normalise == "none":
+        _say_style(pairs)
     chosen: Rules = rules or ("hubscr" if normaliser.glm else "sclite" if pairs.nist else "plain")
 
     def rates(pairs: "Pairs") -> "list[Result]":
@@ -160,3 +162,17 @@ def _say_empty(pairs: "Pairs") -> None:
     empty = [utterance for utterance, text in pairs.refs.items() if not text]
     if empty and len(empty) < len(pairs.refs):
         say(f"{len(empty)} references are empty, so that all words there count as inserted: {listed(empty)}")
+
+
+def _say_style(pairs: "Pairs") -> None:
+    """Of hypotheses that are written in another way than the references."""
+    from fewer.evaluation.normalise import basic
+    from fewer.progress import say
+
+    both = [(text, pairs.hyps[id]) for id, text in pairs.refs.items() if id in pairs.hyps]
+    other = [text for text, hyp in both if text != hyp and basic(text) == basic(hyp)]
+    if len(other) > 0.05 * len(pairs.refs):
+        say(
+            f"{len(other)} of {len(pairs.refs)} utterances differ from their references in case and punctuation alone, "
+            "which counts as errors; --normalise english (or basic) counts words"
+        )

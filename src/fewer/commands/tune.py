@@ -40,7 +40,10 @@ def command(
     end_by: options.EndBy = None,
     language: options.Language = None,
     task: options.Task = "transcribe",
-    normalise: options.Normalise = "none",
+    normalise: Annotated[
+        str | None,
+        typer.Option(help="As in `fewer score`. Default: none; for a Whisper english, or basic in other languages."),
+    ] = None,
     rules: Annotated[
         Literal["plain", "sclite", "hubscr"] | None,
         typer.Option(help="How errors are counted, as in `fewer score`. Default: hubscr with a glm, else plain."),
@@ -55,30 +58,34 @@ def command(
     from fewer.config import parse_config
     from fewer.data.manifest import Manifest
     from fewer.evaluation.normalise import load_normaliser
-    from fewer.recipes.decode import encode_set
+    from fewer.recipes.decode import EncodedBatch, encode_set
+    from fewer.recipes.searching import check_end_by
     from fewer.recipes.system import System, load_recogniser, load_system
     from fewer.recipes.tuning import identity, tuning_method
     from fewer.search.beam import SearchOptions
     from fewer.training.world import joined
-    from fewer.tuning.methods import tune_all
+    from fewer.tuning.methods import check_methods, tune_all
     from fewer.tuning.pool import Metric
     from fewer.tuning.tune import TuneOptions
 
     space = {"length": length, **constraints(fix or [], tie or [], limit or [])}
     options = parse_config(TuneOptions, {"space": space, "budget": budget, "no_harm": no_harm}, "fewer tune")
-    normaliser = load_normaliser(normalise)
-    metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
     with joined("cpu") as world:
         if world.size > 1:
             raise FewerError("fewer tune runs in one process; start it without torchrun")
     search = SearchOptions(beam, max_length=max_length)
     recogniser = load_recogniser(model, language, task, cached=True)
-    batches = list(encode_set(System(recogniser), Manifest(manifest)))
+    normaliser = load_normaliser(normalise or recogniser.normaliser)
+    metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
+    check_end_by(end_by, ["aed", *(["lm"] if lm else []), *(["ilm"] if ilm else []), *(["ctc"] if ctc else [])])
+    batches: list[EncodedBatch] = []
     methods = []
     for folder in ([None] if sf or not ilm else []) + list(ilm or []):
         name = folder.name if folder is not None else "sf" if lm else "none"
         system = load_system(recogniser, lm, folder, ctc, end_by)
         methods.append(tuning_method(name, system, batches, search, identity(system, search, manifest), processes))
+    check_methods(methods, options)  # before the dev set is encoded, which may take a while
+    batches.extend(encode_set(System(recogniser), Manifest(manifest)))
     results = tune_all(methods, options, metric, out, manifest.stem)
     for name, result in results.items():
         print(_line(name, result))

@@ -54,7 +54,7 @@ class AdaptOptions(Config):
     beam: int = Field(default=5, ge=1)
     budget: int = Field(default=5, ge=2)  # decodes of the dev set for each method, at the most
     confidence: float = Field(default=0.95, gt=0, lt=1)  # share of resampled dev sets on which it must be better
-    normalise: str | None = None  # as in `fewer score`; None: english for Whisper
+    normalise: str | None = None  # as in `fewer score`; None: as is usual for the recogniser
     language: str | None = None  # of a multilingual Whisper
     task: str = "transcribe"
     seed: int = Field(default=1, ge=0)
@@ -236,12 +236,7 @@ class Adaptation:
 
     @cached_property
     def _metric(self) -> Metric:
-        name = self.options.normalise
-        if name is None and self.whisper:
-            english = self.options.language in (None, "en") or self.options.task == "translate"
-            table = Path(self.source) / "normalizer.json"
-            name = f"english:{table}" if english and table.exists() else "english" if english else "basic"
-        normaliser = load_normaliser(name or "none")
+        normaliser = load_normaliser(self.options.normalise or self.recogniser.normaliser)
         return Metric(normaliser, "hubscr" if normaliser.glm else "plain")
 
     @cached_property
@@ -290,6 +285,10 @@ def _check(model: str, options: AdaptOptions) -> None:
     for method in options.methods:
         if method not in (*METHODS, "none", "sf"):
             raise FewerError(f"there is no method {method}; they are none, sf, {', '.join(METHODS)}")
+    if options.methods and not (options.text or options.lm):
+        raise FewerError("--method says how a language model is added: give --text or --lm as well")
+    if len(options.methods) > 1 and options.dev is None:
+        raise FewerError("to choose among several methods a dev set is needed (--dev); without one give one --method")
 
 
 @contextmanager

@@ -127,10 +127,16 @@ def read_bundle(folder: str | Path) -> BundleFacts:
     return parse_config(BundleFacts, value, path)
 
 
-def load_bundle(folder: str | Path, base: str | Path | Recogniser | None = None) -> Bundle:
-    """A bundle with its base model: `base` if given (loaded or not), else from where it was when it was adapted."""
+def load_bundle(
+    folder: str | Path, base: str | Path | Recogniser | None = None, scales: Mapping[str, float] | None = None
+) -> Bundle:
+    """A bundle with its base model: `base` if given (loaded or not), else from where it was when it was adapted.
+
+    scales: of terms that shall have another one than the bundle says.
+    """
     folder = Path(folder).expanduser()
     facts = read_bundle(folder)
+    facts = facts.model_copy(update={"scales": facts.scales | dict(scales or {})})
     recogniser = base if base is not None and not isinstance(base, str | Path) else _load_base(folder, facts, base)
     where = f"{folder} was made for {facts.base.source}"
     if recogniser.tokenizer.fingerprint != facts.base.tokenizer:
@@ -144,12 +150,12 @@ def load_bundle(folder: str | Path, base: str | Path | Recogniser | None = None)
     used = {term: folder / name for term, name in parts.items() if name is not None and facts.scales.get(term)}
     for term, scale in facts.scales.items():
         if scale and term not in used:
-            raise FewerError(f"{folder / FACTS}: '{term}' has the scale {scale:g}, but the bundle names no such model")
+            raise FewerError(f"{folder / FACTS}: '{term}' has the scale {scale:g}, but the bundle has no such model")
     for path in used.values():
         if not path.exists():
             raise FewerError(f"{folder} is not complete: {path.name} is missing; copy the whole folder")
-    by = None if facts.end_scored_by is None else [t for t in facts.end_scored_by if t == "aed" or t in used]
-    system = load_system(recogniser, used.get("lm"), used.get("ilm"), end_scored_by=by, words=used.get("words"))
+    models = (used.get("lm"), used.get("ilm"))
+    system = load_system(recogniser, *models, end_scored_by=facts.end_scored_by, words=used.get("words"))
     system.names["model"] = str(folder)
     return Bundle(folder, facts, system)
 

@@ -220,13 +220,12 @@ class Experiment:
         return path
 
     def system(self, row: Row) -> System:
-        lm, by = self.config.lm_of(row), self.config.end_scored_by
-        terms = ("aed", *(["lm"] if lm else []), *(["ilm"] if row.estimates else []))
+        lm = self.config.lm_of(row)
         return load_system(
             self._loaded(self.config.recogniser_of(row)),
             None if lm is None else self.lm(lm),
             self.ilm(row) if row.estimates else None,
-            end_scored_by=None if by is None else [term for term in terms if term in by],
+            end_scored_by=self.config.end_scored_by,
         )
 
     @cached_property

@@ -48,6 +48,9 @@ class Search:
 
 def load_search(models: Models, wishes: Wishes, usual: SearchOptions = SearchOptions()) -> Search:
     """usual: what holds if neither the user nor a bundle says anything else."""
+    subtracted = None if wishes.ilm_scale is None else -wishes.ilm_scale
+    given = {"lm": wishes.lm_scale, "ilm": subtracted, "words": wishes.words_scale}
+    wished = {term: scale for term, scale in given.items() if scale is not None}
     if is_bundle(models.model):
         if models.lm or models.ilm or models.words or models.ctc_scale or models.end_by:
             raise FewerError(
@@ -55,7 +58,7 @@ def load_search(models: Models, wishes: Wishes, usual: SearchOptions = SearchOpt
             )
         if models.language is not None or models.task != "transcribe":
             raise FewerError(f"{models.model} is a bundle, which was made for one language and task: give none")
-        bundle = load_bundle(models.model, models.base)
+        bundle = load_bundle(models.model, models.base, wished)
         system, usual, scales = bundle.system, bundle.options, bundle.scales
     elif models.base is not None:
         raise FewerError(f"{models.model} is not a bundle of `fewer adapt`, so it has no base model to be given")
@@ -74,12 +77,21 @@ def load_search(models: Models, wishes: Wishes, usual: SearchOptions = SearchOpt
         scales = {"lm": 0.3} if models.lm else {}
         scales |= {"ilm": -0.2} if models.ilm else {}
         scales |= {"words": 1.0} if models.words else {}
+        for term in wished:
+            if wished[term] and term not in scales:
+                raise FewerError(f"--{term}-scale is given, but nothing that it applies to: add --{term}")
+        scales |= {term: scale for term, scale in wished.items() if term in scales}
         scales |= {"ctc": models.ctc_scale} if models.ctc_scale else {}
-    subtracted = None if wishes.ilm_scale is None else -wishes.ilm_scale
-    given = {"lm": wishes.lm_scale, "ilm": subtracted, "words": wishes.words_scale}
-    scales |= {term: scale for term, scale in given.items() if scale is not None and term in scales}
+        check_end_by(models.end_by, ["aed", *scales])
     length = LengthPolicy(
         usual.length.exponent if wishes.length_exponent is None else wishes.length_exponent,
         usual.length.reward if wishes.reward is None else wishes.reward,
     )
     return Search(system, scales, SearchOptions(usual.beam if wishes.beam is None else wishes.beam, length))
+
+
+def check_end_by(names: Sequence[str] | None, terms: Sequence[str]) -> None:
+    """names: what a user wants to score the end label."""
+    for name in names or ():
+        if name not in terms:
+            raise FewerError(f"the end label cannot be scored by '{name}'; the terms are {', '.join(terms)}")

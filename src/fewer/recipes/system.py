@@ -41,6 +41,7 @@ class Recogniser(Protocol):
     suppress_first: Tensor | None  # (V,) the same for the first label
     longest_loop: int  # labels that a hypothesis may not say over and over; 0: it may say what it likes
     end_scored_by: Sequence[str] | None  # terms that score the end label by default; None: all
+    normaliser: str  # of `fewer score`: how errors of its way of writing are counted
     sampling_rate: int  # of what it listens to
     longest: float  # seconds that it should hear at once
     at_once: int  # utterances that should be searched together
@@ -87,6 +88,7 @@ class AedRecogniser:
     suppress_first: Tensor | None = None
     longest_loop = 0
     end_scored_by: Sequence[str] | None = None
+    normaliser = "none"
     longest = 30.0  # about the longest utterance of the corpora that such models are trained on
     at_once = 16
 
@@ -136,7 +138,7 @@ class System:
     lm: LanguageModel | None = None
     ilm: Ilm | None = None
     ctc: bool = False  # score with the recogniser's CTC branch as well
-    end_scored_by: Sequence[str] | None = None  # terms that score the end label; None: the recogniser's own default
+    end_scored_by: Sequence[str] | None = None  # those of the terms that score the end label; None: as is usual for it
     names: dict[str, str] = field(default_factory=dict)  # what was loaded, for the N-best file's header
     words: Phrases | None = None  # names and terms that are rewarded
 
@@ -159,10 +161,6 @@ class System:
             if not isinstance(self.recogniser, AedRecogniser):
                 raise FewerError("only a recogniser of `fewer train` has a CTC branch")
             scorers.append(CtcPrefixScorer(self.recogniser.aed))
-        terms = [term for scorer in scorers for term in scorer.terms]
-        for name in self.end_scored_by or ():
-            if name not in terms:
-                raise FewerError(f"the end label cannot be scored by '{name}'; the terms are {', '.join(terms)}")
         return scorers
 
     def fusion(self, scales: Mapping[str, float], scorers: list[Scorer] | None = None) -> Fusion:

@@ -95,12 +95,7 @@ def tune_all(
     the cheapest ones.
     """
     options = options or TuneOptions()
-    names = [method.name for method in methods]
-    if len(set(names)) < len(names):
-        raise FewerError(f"two methods have the same name: {', '.join(names)}")
-    for name in _constrained(options.space):
-        if not any(name in (*method.terms, *LENGTH_PARAMETERS) for method in methods):
-            raise FewerError(f"'{name}' is constrained, but no method has it; they are {', '.join(names)}")
+    check_methods(methods, options)
     shared = SharedDecodes()
     results: dict[str, TuneResult] = {}
     for method in methods:
@@ -114,6 +109,16 @@ def tune_all(
             save_result(place, result, of_method, method.name, dev_set)
         results[method.name] = result
     return results
+
+
+def check_methods(methods: Sequence[Method], options: TuneOptions) -> None:
+    """Whether they can be tuned so."""
+    names = [method.name for method in methods]
+    if len(set(names)) < len(names):
+        raise FewerError(f"two methods have the same name: {', '.join(names)}; rename the folder of one of them")
+    for name in _constrained(options.space):
+        if not any(name in (*method.terms, *LENGTH_PARAMETERS) for method in methods):
+            raise FewerError(f"'{name}' is constrained, but no method has it; they are {', '.join(names)}")
 
 
 def _constrained(options: SpaceOptions) -> list[str]:

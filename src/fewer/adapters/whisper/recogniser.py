@@ -42,10 +42,13 @@ class WhisperRecogniser:
     longest_loop = 32  # Whisper may say the same again and again; a subtracted internal LM would pay for it
     end_scored_by: Sequence[str] | None = ("aed",)  # internal LMs hardly ever predict the end of an utterance
 
-    def __init__(self, model: Any, tokenizer: WhisperTokenizer, extractor: Any, language: str | None, task: str):
+    def __init__(
+        self, model: Any, tokenizer: WhisperTokenizer, extractor: Any, language: str | None, task: str, normaliser: str
+    ):
         """model: a WhisperForConditionalGeneration. extractor: a WhisperFeatureExtractor."""
         generation = model.generation_config
         self.tokenizer: Tokenizer = tokenizer
+        self.normaliser = normaliser
         self.features = LogMel(extractor)
         self.language, self.task = language, task
         self.prompt = prompt_labels(generation, tokenizer, language, task)
@@ -162,7 +165,15 @@ def around_whisper(
         raise FewerError(f"cannot load what the Whisper {name} hears: {error}") from error
     blanks = language not in NO_BLANKS or task == "translate"
     tokenizer = WhisperTokenizer.from_pretrained(name, model.config.vocab_size, leading_space=blanks)
-    return WhisperRecogniser(model, tokenizer, extractor, language, task)
+    return WhisperRecogniser(model, tokenizer, extractor, language, task, _normaliser(name, language, task))
+
+
+def _normaliser(name: str, language: str | None, task: str) -> str:
+    """As in Whisper's paper: for English one that knows spellings, if the model has their table, else a simple one."""
+    if language not in (None, "en") and task != "translate":
+        return "basic"
+    table = Path(name) / "normalizer.json"
+    return f"english:{table}" if table.exists() else "english"
 
 
 def _check_kind(config: Any, source: str | Path) -> None:
