@@ -9,10 +9,11 @@ import sys
 
 import typer
 
-from fewer.commands import COMMANDS
+from fewer.commands import COMMANDS, RESUMED
 from fewer.errors import FewerError
 from fewer.files import unwritable
 
+STOPPED = 130  # exit code after Ctrl-C
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -41,9 +42,11 @@ def main() -> None:
     except FewerError as error:
         print(f"fewer: {error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("fewer: stopped; the same command goes on where it was", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as ended:  # as which typer lets Ctrl-C through
+        if ended.code == STOPPED:
+            goes_on = "; the same command goes on where it was" if sys.argv[1] in RESUMED else ""
+            print(f"fewer: stopped{goes_on}", file=sys.stderr)
+        raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -2,9 +2,11 @@
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -35,14 +37,43 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
             temporary.unlink(missing_ok=True)
 
 
+def check_output(path: str | Path) -> None:
+    """Make the folder of a file that is to be written later, and see that the file can be written there."""
+    path = Path(path)
+    if path.is_dir():
+        raise FewerError(f"cannot write {path}: it is a folder; give the name of a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except (FileExistsError, NotADirectoryError) as error:
+        raise FewerError(f"cannot write {path}: {path.parent} is not a folder") from error
+    except OSError as error:
+        raise FewerError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path, wait: bool = True) -> Iterator[bool]:
+    """Be the only process that works in `folder`; the lock goes when the process goes, however it ends.
+
+    wait: for one that works there; else it yields False if there is one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            alone = True
+        except BlockingIOError:
+            alone = False
+        yield alone
+
+
 def unwritable(error: OSError) -> str | None:
     """What to tell of a disk that is full or read-only; None if the error is another one."""
     if error.errno not in UNWRITABLE:
         return None
-    return (
-        f"cannot write {error.filename or 'a file'}: {error.strerror}; make room or choose another folder, "
-        "then the same command goes on where it was"
-    )
+    what = error.filename or "a file"
+    return f"cannot write {what}: {error.strerror}; make room or choose another folder, then start it again"
 
 
 def write_json(path: str | Path, value: Any) -> None:

@@ -57,3 +57,11 @@ def test_what_is_no_causal_lm_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(FewerError, match="not a causal language model"):
         load_hf_lm(tmp_path, ["</s>", "a"], end=0)
+
+
+def test_a_download_that_is_not_whole_is_told_by_its_name(tmp_path: Path) -> None:
+    tiny(5).save_pretrained(tmp_path / "lm")
+    weights = tmp_path / "lm" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(FewerError, match=r"/lm is not a causal .*was it downloaded whole"):
+        load_hf_lm(tmp_path / "lm", ["</s>", "a", "b", "c", "d"], end=0)

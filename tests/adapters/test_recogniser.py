@@ -1,5 +1,6 @@
 """Loading a Whisper, what it hears, what it reads first, and what it never says."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,27 @@ def test_fewer_load_takes_whispers_and_says_what_is_none(tiny: Path, tmp_path: P
     (tmp_path / "empty").mkdir()
     with pytest.raises(FewerError, match="not a model folder"):
         fewer.load(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config.json", "generation_config.json", "preprocessor_config.json", "tokenizer.json"]
+)
+@pytest.mark.parametrize("part", [0.5, 0.0])
+def test_a_download_that_is_not_whole_is_told_by_its_name(tiny: Path, tmp_path: Path, name: str, part: float) -> None:
+    shutil.copytree(tiny, tmp_path / "whisper")
+    file = tmp_path / "whisper" / name
+    file.write_bytes(file.read_bytes()[: int(part * file.stat().st_size)])
+    with pytest.raises(FewerError, match=r"whisper.*(was it downloaded whole|is not valid JSON)"):
+        load_whisper(tmp_path / "whisper")
+
+
+def test_weights_in_pickles_that_are_not_whole_are_told_of(tiny: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny, tmp_path / "whisper")
+    (tmp_path / "whisper" / "model.safetensors").unlink()
+    for content in (b"", b"PK"):
+        (tmp_path / "whisper" / "pytorch_model.bin").write_bytes(content)
+        with pytest.raises(FewerError, match=r"cannot load the Whisper .*whisper: .*was it downloaded whole"):
+            load_whisper(tmp_path / "whisper")
 
 
 def test_names_on_the_hub_are_told_from_paths(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

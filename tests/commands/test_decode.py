@@ -106,6 +106,19 @@ def test_what_cannot_be_is_named_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(fewer: Fewer, tones: Path, tmp_path: Path) -> None:
+    (tmp_path / "file.txt").touch()
+    for out, complaint in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "file.txt" / "n.jsonl", "file.txt is not a folder"),
+        (Path("/proc/n.jsonl"), "cannot write /proc/n.jsonl"),
+    ):
+        code, _, talk = fewer("decode", tmp_path / "none", tones / "dev.jsonl", out)
+        assert code == 1
+        assert complaint in talk
+    assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
+
+
 def test_a_scale_that_is_no_number_and_an_unknown_option_are_usage_errors(fewer: Fewer, tones: Path) -> None:
     code, _, talk = fewer("decode", tones / "aed", tones / "dev.jsonl", "n.jsonl", "--lm-scale", "much")
     assert code == 2

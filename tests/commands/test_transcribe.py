@@ -79,6 +79,12 @@ def test_what_cannot_be_written_is_refused_before_any_work(fewer: Fewer, calls: 
     code, _, told = fewer("transcribe", calls[0], same, "--model", tmp_path / "none", "--out", tmp_path / "out")
     assert code == 1
     assert "would both be written to" in told
+    (tmp_path / "file.txt").touch()
+    (tmp_path / "out" / "call.txt").mkdir(parents=True)
+    for out, complaint in (("file.txt", "file.txt is not a folder"), ("out", "call.txt: it is a folder")):
+        code, _, told = fewer("transcribe", calls[0], "--model", tmp_path / "none", "--out", tmp_path / out)
+        assert code == 1
+        assert complaint in told
 
 
 def test_a_whisper_in_another_language_and_what_it_needs_to_be_told(fewer: Fewer, tmp_path: Path) -> None:

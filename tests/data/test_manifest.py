@@ -116,6 +116,7 @@ def test_a_bad_line_is_named_or_skipped_when_asked(tmp_path, line, complaint, ca
     with pytest.raises(FewerError, match=re.escape(complaint)) as error:
         Manifest(path)
     assert str(path) in str(error.value)
+    assert "a training leaves them out with --set data.skip_bad=true" in str(error.value)
     manifest = Manifest(path, skip_bad=True)
     assert complaint in capsys.readouterr().err.replace("\n", " ").replace("  ", " ")
     assert [bad.line for bad in manifest.skipped] == [2]

@@ -1,3 +1,4 @@
+import shutil
 import sys
 
 import numpy as np
@@ -147,6 +148,13 @@ def test_a_missing_model_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(FewerError, match=r"features.model: cannot load .*nowhere"):
         feature_extractor(PretrainedConfig(model=str(tmp_path / "nowhere")))
+
+
+def test_a_model_that_is_not_whole_is_named(whisper, tmp_path):
+    shutil.copytree(whisper, tmp_path / "cut")
+    (tmp_path / "cut" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(FewerError, match=r"features.model: cannot load .*cut: .*was it downloaded whole"):
+        feature_extractor(PretrainedConfig(model=str(tmp_path / "cut")))
 
 
 def test_a_model_without_a_known_speech_encoder_is_named(tmp_path):

@@ -82,6 +82,11 @@ def test_the_file_of_a_models_folder_is_read_as_it_is(tmp_path: Path) -> None:
     found = load_tokenizer(folder / "tokenizer.json")
     assert found.size == json.loads((folder / "config.json").read_text())["vocab_size"]
     assert found.labels[found.end] == "<|endoftext|>"
+    file, whole = folder / "tokenizer.json", (folder / "tokenizer.json").read_text()
+    file.write_text("{}")
+    with pytest.raises(FewerError, match=r"tokenizer from .*whisper: KeyError.*was it downloaded whole"):
+        WhisperTokenizer.from_pretrained(folder, found.size)
+    file.write_text(whole)
     config = folder / "config.json"
     config.write_text(config.read_text().replace('"model_type": "whisper"', '"model_type": "bart"'))
     with pytest.raises(FewerError, match="'bart', which is not Whisper"):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fewer.data.stream import BLOCK, AudioStream
-from fewer.data.windows import Window, cut_windows, halves, is_silent, loud_span, quietest
+from fewer.data.windows import Window, cut_windows, halves, is_silent, quietest, sounds
 from tests.data.sounds import noise
 
 RATE = 1000
@@ -83,12 +83,30 @@ def test_a_two_hour_recording_is_read_as_its_windows_are_used() -> None:
 
 def test_what_is_to_be_heard_has_a_beginning_and_an_end() -> None:
     samples = torch.cat([torch.zeros(500), torch.from_numpy(noise(1, RATE)), torch.zeros(1000)])
-    assert loud_span(samples, RATE) == (500, 1500)
-    assert loud_span(samples[:1495], RATE) == (500, 1495)
-    assert loud_span(samples[:3], RATE) == (0, 3)
+    assert sounds(samples, RATE) == [(500, 1500)]
+    assert sounds(samples[:1495], RATE) == [(500, 1495)]
+    assert sounds(samples[:3], RATE) == [(0, 3)]
+    assert sounds(torch.zeros(0), RATE) == [(0, 0)]
+    assert sounds(torch.zeros(2000), RATE) == [(0, 2000)]
     assert is_silent(samples[:500])
     assert is_silent(samples[:0])
     assert not is_silent(samples)
+
+
+def test_pauses_part_sounds_and_gaps_do_not() -> None:
+    samples = torch.from_numpy(noise(4, RATE))
+    samples[1000:1200] = 0.0
+    samples[2000:2500] = 0.0
+    assert sounds(samples, RATE) == [(0, 2000), (2500, 4000)]
+
+
+@pytest.mark.parametrize("level", [1e-5, 1e-3, 4e-3])
+def test_steady_noise_is_a_pause_and_all_of_a_loud_window_is_heard(level: float) -> None:
+    rate = 16000
+    samples = torch.from_numpy(noise(4, rate, seed=1, level=level))
+    samples[rate : 3 * rate] += torch.from_numpy(noise(2, rate))
+    assert sounds(samples, rate) == [(rate, 3 * rate)]
+    assert sounds(samples[rate : 3 * rate], rate) == [(0, 2 * rate)]
 
 
 def test_halves_meet_in_a_pause() -> None:

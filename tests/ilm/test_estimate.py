@@ -22,7 +22,9 @@ from fewer.ilm.perplexity import perplexity
 from fewer.ilm.training import DistilTask
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import Context, ZeroContext
+from fewer.models.decoder import DecoderLikeLm
 from fewer.models.lm import LstmLm
+from fewer.models.ngram import NGram
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
 from fewer.training.configs import parse_train_config
@@ -260,6 +262,28 @@ def test_the_lm_of_the_density_ratio_has_the_shape_that_is_asked_for(
     assert lm.embedding.weight.shape == (recogniser.tokenizer.size, 5)
     with pytest.raises(ValueError, match="only for the LM of dr"):
         IlmConfig(method="decoder_like", size=11)
+
+
+def test_a_folder_holds_what_was_estimated_last(tones: Path, recogniser: LoadedModel, tmp_path: Path) -> None:
+    kinds = {"lodr": NGram, "dr": LstmLm, "zero": type(None), "decoder_like": DecoderLikeLm}
+    for method in ("lodr", "dr", "lodr", "decoder_like", "zero"):
+        estimate(tones, tmp_path / "ilm", method)
+        assert type(load_ilm(tmp_path / "ilm", recogniser).separate) is kinds[method]
+
+
+def test_what_was_there_stays_when_another_estimate_fails(
+    tones: Path, recogniser: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    stored = estimate(tones, tmp_path / "ilm", "lodr")["perplexity"]
+    monkeypatch.setattr("fewer.ilm.estimate.train_model", killed)
+    with pytest.raises(KeyboardInterrupt):
+        estimate(tones, tmp_path / "ilm", "dr")
+    ilm = load_ilm(tmp_path / "ilm", recogniser)
+    assert isinstance(ilm.separate, NGram)
+    assert ilm.facts["perplexity"] == stored
 
 
 def test_an_ilm_of_another_recogniser_is_refused(tones: Path, recogniser: LoadedModel, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fewer.errors import FewerError
+from fewer.files import locked
 from fewer.recipes import adapt as adapting
 from fewer.recipes.adapt import AdaptOptions, adapt
 from fewer.recipes.adapt_tuning import OWN, WHISPER
@@ -136,6 +137,23 @@ def test_interrupted_it_goes_on_where_it_was(
     adapt(str(tiny), tmp_path / "b", given)
     assert kept == decodes
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_what_other_calls_left_goes_unless_a_process_works_there(tmp_path: Path) -> None:
+    given_up, used, of_another = (tmp_path / f".{name}.partial" for name in (f"b.{12 * 'a'}", f"b.{12 * 'b'}", "b.c.x"))
+    for folder in (given_up, used, of_another):
+        (folder / "tuning").mkdir(parents=True)
+    with locked(used), adapting._workspace(tmp_path / "b", 64 * "c") as work:
+        assert not given_up.exists()
+        assert (used / "tuning").exists()
+        assert (of_another / "tuning").exists()
+        with (
+            pytest.raises(FewerError, match="being made by another process"),
+            adapting._workspace(tmp_path / "b", 64 * "c"),
+        ):
+            pass
+        assert work.exists()
+    assert sorted(tmp_path.iterdir()) == sorted([used, of_another])
 
 
 def test_a_recogniser_of_its_own_kind(tones: Path, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import torch
 from fewer.config import parse_config
 from fewer.data.manifest import Manifest
 from fewer.errors import FewerError
+from fewer.files import read_json
+from fewer.ilm.estimate import AedEstimator
 from fewer.recipes.config import ExperimentConfig
 from fewer.recipes.decode import decode, encode_set, search_set
 from fewer.recipes.experiment import Experiment
@@ -81,6 +83,35 @@ def test_a_finished_experiment_is_not_done_twice_nor_by_other_processes(run: Pat
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*.safetensors")} == before
     assert {path: path.stat().st_mtime_ns for path in (run / "decodes").rglob("*.jsonl")} == decodes
     assert again["rows"] == results["rows"]
+
+
+def test_an_internal_lm_whose_perplexity_was_not_finished_is_taken_up_again(
+    run: Path, tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    values = experiment_values(tones) | {"recognisers": {"aed": {"folder": str(run / "models" / "aed")}}}
+    experiment = Experiment(parse_config(ExperimentConfig, values, "tones"), tmp_path / "run")
+    rows = [row for row in experiment.config.rows if row.method in ("dr", "enc_avg", "mini_lstm")]
+    with monkeypatch.context() as patched:
+        patched.setattr(AedEstimator, "perplexity", killed)
+        for row in rows:
+            with pytest.raises(KeyboardInterrupt):
+                experiment.ilm(row)
+    for row in rows:
+        found, whole = (read_json(ilm / "ilm.json") for ilm in (experiment.ilm(row), run / "ilm" / "aed" / row.method))
+        assert found["perplexity"] == whole["perplexity"]
+
+
+@pytest.mark.parametrize("tuning", [{"start": {"lmm": 0.5}}, {"space": {"ranges": {"lmm": [0, 1]}}}])
+def test_tuning_of_a_scale_that_no_row_can_have_is_an_error(tones: Path, tuning: dict[str, Any]) -> None:
+    values = experiment_values(tones)
+    with pytest.raises(FewerError, match=r"tuning: 'lmm' is .*, but there are only aed, lm, ilm"):
+        parse_config(ExperimentConfig, values | {"tuning": tuning}, "tones")
+    values["rows"][3]["tuning"] = tuning
+    with pytest.raises(FewerError, match="row zero: tuning: 'lmm' is "):
+        parse_config(ExperimentConfig, values, "tones")
 
 
 def test_another_configuration_in_the_same_folder_is_noticed(run: Path, tones: Path) -> None:
@@ -199,9 +230,10 @@ def test_audio_without_transcripts_is_decoded(run: Path, tones: Path, tmp_path: 
     assert nbest.hypotheses
 
 
-def test_a_term_that_cannot_score_the_end_label_is_named(run: Path) -> None:
-    with pytest.raises(FewerError, match="'acoustic'; the terms are aed"):
-        load_system(run / "models" / "aed", end_scored_by=["acoustic"]).scorers()
+def test_some_term_scores_the_end_label(run: Path) -> None:
+    with pytest.raises(FewerError, match="is to be scored by lm, but the terms are aed"):
+        load_system(run / "models" / "aed", end_scored_by=["lm"]).scorers()
+    load_system(run / "models" / "aed", end_scored_by=["lm", "aed"]).scorers()
 
 
 def test_the_recogniser_alone_may_score_the_end_label(run: Path, tones: Path, tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from fewer.errors import FewerError
 from fewer.recipes.config import ExperimentConfig
 from fewer.recipes.experiment import Experiment
 from fewer.recipes.run import load_experiment
-from fewer.recipes.second_pass import reranked, united
+from fewer.recipes.second_pass import reranked, second_pass_method, united
 from fewer.search.nbest import Hypothesis, LengthPolicy, NBest, read_header, read_nbest
 from fewer.training.ngram import estimate
 from fewer.training.ngram_files import save_ngram
+from fewer.tuning.methods import tune_all
 from fewer.tuning.space import Scales
+from fewer.tuning.tune import TuneOptions
 from tests.adapters.tiny import make_whisper, write_manifest
 
 TEXTS: list[str | None] = ["the cat", "a cat in a hat", "in the hat"]
@@ -85,6 +87,15 @@ def test_a_second_pass_ranks_exactly_what_the_named_rows_found(run: Experiment) 
             for hypothesis in found.hypotheses:
                 assert set(hypothesis.scores) == {"aed", "lm"} | (set() if row == "sf_2" else {"ilm"})
                 assert hypothesis.rescored(header.scales, header.length) == hypothesis.score
+
+
+def test_rows_that_rank_other_lists_do_not_take_each_others_hypotheses(run: Experiment) -> None:
+    (row,) = (row for row in run.config.rows if row.key == "sf_2")
+    ranked = {name: united([lists(run, name)]) for name in ("sf", "zero")}
+    assert any(tokens(sf) != tokens(zero) for sf, zero in zip(*ranked.values(), strict=True))
+    methods = [second_pass_method(name, run.system(row), found, name) for name, found in ranked.items()]
+    for name, result in tune_all(methods, TuneOptions(budget=2)).items():
+        assert [tokens(nbest) for nbest in result.pool.lists()] == [tokens(nbest) for nbest in ranked[name]]
 
 
 def test_its_internal_lm_scores_as_in_a_search(run: Experiment) -> None:

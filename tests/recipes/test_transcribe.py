@@ -178,25 +178,25 @@ def test_stereo_at_another_rate_is_mixed_down_and_resampled(search: Search, tmp_
     assert b.duration == pytest.approx(1.0)
 
 
-def test_words_have_the_times_of_their_labels(search: Search) -> None:
-    tokenizer = search.system.recogniser.tokenizer
-    labels = tokenizer.encode("the cat in a")
-    spelled = [tokenizer.labels[label] for label in labels]
-    assert spelled == ["Ġthe", "Ġcat", "Ġ", "in", "Ġa"]
-    times = [(0.1, 0.2), (0.2, 0.4), (0.5, 0.6), (0.6, 0.7), (0.8, 0.9)]
-    words = Transcriber(search, OPTIONS)._words(labels, times)
-    assert [(word.text, word.start, word.end) for word in words] == [
-        ("the", 0.1, 0.2),
-        (" cat", 0.2, 0.4),
-        (" in", 0.5, 0.7),
-        (" a", 0.8, 0.9),
-    ]
+def test_words_lie_in_their_window_and_in_what_is_to_be_heard(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = torch.from_numpy(noise(0.9))
     for align in (True, False):
         options = TranscribeOptions(search=0.4, align=align)
         ((segment,),) = Transcriber(search, options).hear([Window(16000, samples)])
         assert "".join(word.text for word in segment.words) == segment.text
         assert 1.0 <= segment.words[0].start <= segment.words[-1].end <= 2.0
+    recogniser, transcriber = search.system.recogniser, Transcriber(search, OPTIONS)
+    labels = tuple(recogniser.tokenizer.encode("the cat. a"))
+    said = Hypothesis("the cat. a", labels, {"aed": -1.0}, 5, -0.2)
+    monkeypatch.setattr(transcriber, "_best", lambda encoded, limits: [said])
+    times = [(0.0, 0.2), (0.2, 0.28), (0.28, 0.76), (0.76, 0.9)]
+    monkeypatch.setattr(recogniser, "times", lambda encoded, labels: times)
+    samples[:1600] = samples[4800:11200] = samples[13600:] = 0.0
+    ((segment,),) = transcriber.hear([Window(16000, samples)])
+    assert (segment.start, segment.end) == pytest.approx((1.1, 1.85))
+    assert [time for word in segment.words for time in (word.start, word.end)] == pytest.approx(
+        [1.1, 1.2, 1.2, 1.3, 1.7, 1.85]
+    )
 
 
 def test_windows_that_the_recogniser_cannot_hear_are_refused(search: Search) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fewer.recipes.transcript import LINE, Cue, Segment, Transcript, cues, lines, subtitles, timed
+from fewer.recipes.transcript import LINE, Cue, Segment, Transcript, Word, cues, lines, split_words, subtitles, timed
 from fewer.search.nbest import Hypothesis
 
 TEXT = "It was a bright cold day in April, and the clocks were striking thirteen. Winston Smith slipped in. Yes. No."
@@ -33,6 +33,20 @@ def test_subtitles_have_two_lines_at_most_and_end_with_sentences() -> None:
     assert found[2].end == pytest.approx(10.0)
     assert [cue.end for cue in found[:2]] == [cue.start for cue in found[1:3]]
     assert found[3] == Cue(12.0, 13.0, "Next.")
+
+
+def test_a_gap_ends_a_subtitle() -> None:
+    words = (Word("I", 0.0, 0.5), Word(" mean", 1.0, 1.5), Word(" yes", 2.6, 3.0))
+    assert cues([Segment(0.0, 3.0, None, words)]) == [Cue(0.0, 1.5, "I mean"), Cue(2.6, 3.0, "yes")]
+
+
+def test_words_are_parted_by_blanks_or_else_by_characters() -> None:
+    assert split_words(" a bc, – d ") == [" a", " bc,", " –", " d"]
+    assert split_words("좋은 아침") == ["좋은", " 아침"]
+    assert split_words("我用iPhone，（你）呢？ OK。") == ["我", "用", "iPhone，", "（你）", "呢？", " OK。"]
+    assert split_words("ที่นี่") == ["ที่", "นี่"]
+    assert split_words("「」。") == ["「」。"]
+    assert split_words("x" * (LINE + 1)) == ["x"] * (LINE + 1)
 
 
 def test_no_line_is_too_long_whatever_is_said() -> None:

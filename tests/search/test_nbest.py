@@ -1,5 +1,7 @@
 """The N-best file is complete or absent, and says where it is damaged."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,25 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     path.write_text('{"a": 1}\n')
     with pytest.raises(FewerError, match="header"):
         read_header(path)
+
+
+@pytest.mark.parametrize("field", ["terms", "scales", "length"])
+def test_a_header_that_lacks_a_field_is_named(tmp_path: Path, field: str) -> None:
+    path = tmp_path / "n.jsonl"
+    write_nbest(path, HEADER, LISTS)
+    first, *rest = path.read_text().splitlines(keepends=True)
+    header = {name: value for name, value in json.loads(first).items() if name != field}
+    path.write_text("".join([json.dumps(header) + "\n", *rest]))
+    for read in (read_header, lambda path: list(read_nbest(path))):
+        with pytest.raises(FewerError, match=rf"n\.jsonl, line 1: the header's field '{field}' is missing"):
+            read(path)
+
+
+@pytest.mark.parametrize(
+    "header", [replace(HEADER, terms=("aed", "lm", "ilm")), replace(HEADER, scales={**HEADER.scales, "ilm": -0.2})]
+)
+def test_a_score_that_the_header_speaks_of_and_no_hypothesis_has_is_named(tmp_path: Path, header: Header) -> None:
+    path, whole = tmp_path / "n.jsonl", replace(LISTS[0].hypotheses[0], scores={"aed": 0.0, "lm": 0.0, "ilm": 0.0})
+    write_nbest(path, header, [replace(LISTS[0], hypotheses=(whole,)), LISTS[1]])
+    with pytest.raises(FewerError, match=r"n\.jsonl, line 3: the hypothesis '' has no score of the term 'ilm'"):
+        list(read_nbest(path))

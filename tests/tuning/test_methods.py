@@ -1,5 +1,6 @@
 """Methods are tuned with equal effort, and no pool holds what only another method's search has found."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,25 @@ def test_a_constraint_that_no_method_has_is_an_error() -> None:
     space = OPTIONS.space.model_copy(update={"fixed": {"ctc": 0.3}})
     with pytest.raises(FewerError, match="'ctc' is constrained, but no method has it"):
         tune_all([each.method for each in recorded()], OPTIONS.model_copy(update={"space": space}))
+
+
+def test_starts_are_for_the_methods_that_have_the_scales() -> None:
+    starts = ({"lm": 0.3}, {"lm": 0.4, "ilm": 0.2})
+    methods = recorded()
+    results = tune_all([each.method for each in methods], OPTIONS.model_copy(update={"start": starts, "budget": 2}))
+    first = {name: [trial.parameters for trial in result.trials] for name, result in results.items()}
+    assert first["sf"][0]["lm"] == 0.3
+    assert [(tried["lm"], tried["ilm"]) for tried in first["zero"]] == [(0.3, 0.0), (0.4, 0.2)]
+    only_ilm = OPTIONS.model_copy(update={"start": starts[1], "budget": 1})
+    assert tune_all([each.method for each in methods], only_ilm)["sf"].parameters["lm"] == 0.0
+
+
+def test_a_start_at_a_scale_that_no_method_has_is_an_error() -> None:
+    methods = [each.method for each in recorded()]
+    with pytest.raises(FewerError, match="'lmm' is where tuning is to start, but no method has it"):
+        tune_all(methods, OPTIONS.model_copy(update={"start": {"lmm": 0.5}}))
+    with pytest.raises(FewerError, match="'lmm' is where tuning is to start, but no method has it"):
+        tune_all([methods[0], replace(methods[1], options={"start": ({}, {"lmm": 0.5})})], OPTIONS)
 
 
 def test_two_methods_of_one_name_are_refused() -> None:

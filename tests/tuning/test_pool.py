@@ -33,6 +33,12 @@ def test_only_what_is_new_is_added() -> None:
     assert [h.text for h in nbest.hypotheses] == ["a b", "a c", "a b c"]
 
 
+def test_the_same_lists_again_add_nothing() -> None:
+    pool, found = Pool(TERMS), lists("a b", "a c")
+    assert (pool.add(found), pool.add(found)) == (2, 0)
+    assert pool.arrays().errors.tolist() == [[1, 1]]
+
+
 def test_the_first_scores_of_a_hypothesis_stay() -> None:
     pool = Pool(TERMS)
     pool.add([NBest("u1", (hypothesis("a b", aed=-1.0),), "a b c")])

@@ -117,14 +117,14 @@ def test_the_first_decode_has_no_lm_and_no_ilm() -> None:
 
 def test_first_decodes_can_be_given() -> None:
     space = Space(TERMS, SpaceOptions(length="reward"))
-    given = [{}, {"lm": 0.081, "reward": 0.7}, {"lm": 0.15, "ilm": 0.15}, {"lm": 0.08, "reward": 0.7}, {"other": 1.0}]
+    given = [{}, {"lm": 0.081, "reward": 0.7}, {"lm": 0.15, "ilm": 0.15}, {"lm": 0.08, "reward": 0.7}]
     assert start_points(space, given) == [
         ({"lm": 0.0, "ilm": 0.0, "reward": 0.0}, False),
         ({"lm": 0.08, "ilm": 0.0, "reward": 0.7}, True),
         ({"lm": 0.15, "ilm": 0.15, "reward": 0.0}, False),
     ]
-    alone = Space(("aed",), SpaceOptions(length="reward"))
-    assert start_points(alone, given) == start_points(alone, given[1:2]) == [({"reward": 0.0}, False)]
+    with pytest.raises(FewerError, match="start at 'lmm': there is no such parameter; there are aed, lm, ilm, reward"):
+        start_points(space, [{}, {"lmm": 0.5}])
 
 
 def flat_decode(scales: Scales) -> list[NBest]:
@@ -160,6 +160,17 @@ def test_no_harm_lets_a_clear_gain_pass(channel: NoisyChannel) -> None:
     assert result.wer < result.baseline.wer
 
 
+def test_no_harm_compares_with_no_lm_and_no_ilm_wherever_tuning_starts(channel: NoisyChannel) -> None:
+    for start in ({"lm": 0.4}, ({"lm": 0.4}, {})):
+        result = tune(flat_decode, ("aed", "lm"), options(no_harm=True, start=start))
+        assert [trial.parameters["lm"] for trial in result.trials[:2]] == [0.0, 0.4]
+        assert result.kept_baseline
+        assert result.parameters["lm"] == 0.0
+    result = tune(channel.decode, TERMS, options(no_harm=True, start={"lm": 0.4, "ilm": 0.3}))
+    assert not result.kept_baseline
+    assert (result.baseline.parameters["lm"], result.baseline.parameters["ilm"]) == (0.0, 0.0)
+
+
 def test_a_decode_that_ignores_its_scales_is_found_out(channel: NoisyChannel) -> None:
     def deaf(scales: Scales) -> list[NBest]:
         return channel.decode(Scales({"aed": 1.0, "lm": 0.1, "ilm": 0.0}))
@@ -191,3 +202,9 @@ def test_tuning_begins_where_it_is_told_to(channel: NoisyChannel) -> None:
     first = result.trials[0].parameters
     assert (first["lm"], first["ilm"]) == (0.31, 0.0)
     assert len(result.trials) == 2
+
+
+def test_a_start_that_is_given_the_length_parameter_of_another_is_decoded_once() -> None:
+    space = {"length": "exponent", "exponent_range": (0.0, 1.0), "length_step": 0.5}
+    result = tune(flat_decode, ("aed", "lm"), options(space=space, start=({"exponent": 0.5}, {}), budget=2))
+    assert [(tried["lm"], tried["exponent"]) for tried in decoded_parameters(result)] == [(0.0, 0.5), (0.75, 0.5)]

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fewer.errors import FewerError
+from fewer.hugging_face import loading
 from fewer.progress import quiet_loading
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model")
@@ -110,15 +111,12 @@ def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise FewerError("Hugging Face LMs need transformers: pip install 'fewer[hf]'") from error
-    try:
-        with quiet_loading(source):
-            model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+    with loading(source, f"{source} is not a causal language model that transformers can load"), quiet_loading(source):
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
         local = Path(source).is_dir()
         if local and not any((Path(source) / name).exists() for name in TOKENIZER_FILES):
             return model, None
         tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError, KeyError) as error:
-        raise FewerError(f"{source} is not a causal language model that transformers can load: {error}") from error
     if tokenizer.eos_token_id is None:
         raise FewerError(f"{source}: its tokenizer names no end-of-text token")
     return model, tokenizer

@@ -30,6 +30,7 @@ COMMANDS: list[str] = [
     "perplexity",
     "report",
 ]
+RESUMED = ("demo", "adapt", "run", "train", "ilm", "tune")  # stopped, the same command goes on where it was
 
 
 @functools.cache

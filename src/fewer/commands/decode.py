@@ -39,10 +39,12 @@ def command(
     """
     from dataclasses import replace
 
+    from fewer.files import check_output
     from fewer.recipes.decode import decode
     from fewer.recipes.searching import Models, Wishes, load_search
     from fewer.training.world import joined
 
+    check_output(out)
     with joined("cpu") as world:
         search = load_search(
             Models(model, lm, ilm, words, ctc_scale, end_by, base, language, task, cached=True),

@@ -156,6 +156,6 @@ def _complain(path: Path, summary: Summary, skip_bad: bool) -> None:
     if not skip_bad:
         raise FewerError(
             f"{path}: {summary.bad_count} lines cannot be used:\n{listing}\n"
-            "mend the manifest, or leave these lines out with skip_bad"
+            "mend these lines or take them out; a training leaves them out with --set data.skip_bad=true"
         )
     say(f"{path}: {summary.bad_count} lines are left out:\n{listing}")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fewer.data.features import FeatureExtractor, PretrainedConfig
 from fewer.errors import FewerError
+from fewer.hugging_face import loading
 from fewer.progress import quiet_loading
 
 WAVEFORM_MODELS = ("wav2vec2", "hubert", "wavlm", "data2vec-audio", "unispeech", "unispeech-sat")
@@ -124,16 +125,13 @@ def pretrained_features(config: PretrainedConfig) -> PretrainedFeatures:
     except ImportError as error:
         raise FewerError("features of kind 'pretrained' need transformers: pip install 'fewer[hf]'") from error
     name = str(Path(config.model).expanduser()) if Path(config.model).expanduser().is_dir() else config.model
-    try:
+    with loading(name, f"features.model: cannot load {config.model}"), quiet_loading(name):
         kind = AutoConfig.from_pretrained(name).model_type
         if kind != "whisper" and kind not in WAVEFORM_MODELS:
             known = ", ".join(("whisper", *WAVEFORM_MODELS))
             raise FewerError(f"features.model: {config.model} is of type '{kind}'; known are {known}")
-        with quiet_loading(name):
-            model = AutoModel.from_pretrained(name, dtype=torch.float32)
+        model = AutoModel.from_pretrained(name, dtype=torch.float32)
         prepare = AutoFeatureExtractor.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise FewerError(f"features.model: cannot load {config.model}: {error}") from error
     if kind == "whisper":
         return WhisperFeatures(config, model.encoder, prepare)
     return WaveformFeatures(config, model, prepare)

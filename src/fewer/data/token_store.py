@@ -4,12 +4,10 @@ A store is a folder: `labels` holds every sentence closed by the end label, one 
 sentence ends; `store.json` says what they are. It is named by what went into it, and appears only when it is complete.
 """
 
-import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -22,7 +20,7 @@ from fewer.data.manifest import is_manifest, read_transcripts
 from fewer.data.spelling import Case, spell
 from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint, read_json, write_json
+from fewer.files import fingerprint, locked, read_json, write_json
 from fewer.progress import Bar
 
 FORMAT = "fewer-tokens/1"
@@ -100,7 +98,7 @@ def store_tokens(
     if not target.exists():
         partial = Path(folder) / f".tokens-{key[:16]}.partial"
         try:
-            with _locked(partial):
+            with locked(partial):
                 if target.exists():  # another process made it while this one waited
                     shutil.rmtree(partial, ignore_errors=True)
                 else:
@@ -126,15 +124,6 @@ def _key(files: Sequence[str | Path], tokenizer: Tokenizer, case: Case, allow_un
             raise FewerError(f"cannot read {path}: {error.strerror}") from error
         parts.append(f"{Path(path).resolve()} {state.st_size} {state.st_mtime_ns}")
     return fingerprint(*parts)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Be the only process that works in `folder`; the lock goes when the process goes, however it ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _tokenise(files: Sequence[str | Path], tokenizer: Tokenizer, folder: Path, case: Case, allow_unknown: bool) -> None:

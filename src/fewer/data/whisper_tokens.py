@@ -9,6 +9,7 @@ from typing import Any, Self
 from fewer.data.tokenizers import Tokenizer, fold_space
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json
+from fewer.hugging_face import loading
 
 WORD_MARK = "Ġ"  # how byte-level labels spell a blank
 END_LABEL, NO_TIMESTAMPS = "<|endoftext|>", "<|notimestamps|>"
@@ -47,11 +48,9 @@ class WhisperTokenizer(Tokenizer):
             from transformers import AutoTokenizer
         except ImportError as error:
             raise FewerError(NEEDED) from error
-        try:
+        with loading(folder, f"cannot load Whisper's tokenizer from {folder}"):
             tokens = AutoTokenizer.from_pretrained(folder).backend_tokenizer
             return cls(tokens, size, leading_space)
-        except (OSError, ValueError, AttributeError) as error:
-            raise FewerError(f"cannot load Whisper's tokenizer from {folder}: {error}") from error
 
     @classmethod
     def beside_model(cls, path: Path) -> "WhisperTokenizer":

@@ -8,9 +8,11 @@ from torch import Tensor
 from torch.nn import functional
 
 HOP = 0.01  # seconds of one energy frame
-PAUSE = 0.3  # seconds over which energy is averaged: longer than a stop consonant's closure
+PAUSE = 0.3  # seconds of a pause at least: longer than a stop consonant's closure
 SILENT = 1e-4  # amplitude below which there is nothing to hear: three steps of 16 bits
-RANGE = 1e-4  # of the loudest frame's energy (−40 dB) is to be heard
+RANGE = 1e-4  # of the loudest frame's energy (−40 dB) is to be heard, …
+QUIET, ABOVE = 0.1, 4.0  # … unless it is steady noise: no more (6 dB) than the quietest tenth of the frames, …
+LOUD = 3e-3  # … but so much (−25 dB) of the loudest frame's energy always is
 
 
 @dataclass(frozen=True)
@@ -62,15 +64,24 @@ def is_silent(samples: Tensor) -> bool:
     return not len(samples) or float(samples.abs().max()) < SILENT
 
 
-def loud_span(samples: Tensor, rate: int) -> tuple[int, int]:
-    """The samples from which and to which something is to be heard. (T,)"""
-    hop = round(HOP * rate)
+def sounds(samples: Tensor, rate: int) -> list[tuple[int, int]]:
+    """From which to which sample something is to be heard, parted by pauses; all if nothing stands out. (T,)"""
+    hop, pause = round(HOP * rate), round(PAUSE / HOP)
     energy = energies(samples, hop)
-    loud = (energy > RANGE * energy.max()).nonzero().flatten() if len(energy) else energy
+    loud = (energy > _threshold(energy)).nonzero().flatten() if len(energy) else energy
     if not len(loud):
-        return 0, len(samples)
-    last = int(loud[-1]) + 1
-    return int(loud[0]) * hop, len(samples) if last == len(energy) else last * hop
+        return [(0, len(samples))]
+    parts = loud.tensor_split((loud.diff() > pause).nonzero().flatten() + 1)
+    spans = [(int(part[0]) * hop, (int(part[-1]) + 1) * hop) for part in parts]
+    if int(loud[-1]) + 1 == len(energy):
+        spans[-1] = (spans[-1][0], len(samples))
+    return spans
+
+
+def _threshold(energy: Tensor) -> float:
+    """The energy above which a frame is to be heard. (n,)"""
+    loudest, noise = float(energy.max()), ABOVE * float(energy.quantile(QUIET))
+    return max(RANGE * loudest, min(noise, LOUD * loudest))
 
 
 def halves(window: Window, rate: int) -> tuple[Window, Window]:

@@ -75,10 +75,7 @@ class Ranking:
 
 def best(nbest: NBest, scales: Mapping[str, float], policy: LengthPolicy) -> Hypothesis:
     """The hypothesis with the highest `rescored` score, of equals the one that comes first."""
-    try:
-        return max(nbest.hypotheses, key=lambda hypothesis: hypothesis.rescored(scales, policy))
-    except KeyError as error:
-        raise FewerError(f"utterance {nbest.id}: a hypothesis has no score of the term {error}") from error
+    return max(nbest.hypotheses, key=lambda hypothesis: hypothesis.rescored(scales, policy))
 
 
 def kind_of(path: str | Path) -> Kind:

@@ -18,7 +18,7 @@ from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint
 from fewer.ilm.averages import context_mean, encoder_mean
 from fewer.ilm.contexts import FixedAudioContext
-from fewer.ilm.folder import LM, NGRAM, AdaptedRecogniser, load_ilm, save_context, save_facts
+from fewer.ilm.folder import LM, NGRAM, AdaptedRecogniser, discard, load_ilm, save_context, save_facts
 from fewer.ilm.methods import AUDIO, AVERAGES, FROM_TEXT, UNMEASURED, IlmConfig, is_trained, new_context
 from fewer.ilm.own import OwnEstimator, own_estimator, own_source
 from fewer.ilm.perplexity import Encodes, perplexity, shown
@@ -156,6 +156,7 @@ class Estimator(ABC):
         else:
             context = self.context(train, dev)
             if self.world.first:
+                discard(self.out)
                 save_context(self.out, context)
         self.world.wait()
 
@@ -179,7 +180,7 @@ class Estimator(ABC):
         return SentenceBatches(store, SentenceConfig(max_size=self.config.batch), self.config.seed)
 
     def separate_lm(self, train: Path, dev: Path) -> None:
-        """An LM on the transcripts."""
+        """An LM on the transcripts. An n-gram that was there would be taken in its place."""
         if self.world.first:
             self.recogniser.tokenizer.save(self.out / TOKENIZER)
         self.world.wait()
@@ -195,6 +196,8 @@ class Estimator(ABC):
             device=str(self.world.device),
         )
         train_model(config, self.out / LM)
+        if self.world.first:
+            discard(self.out, NGRAM)
 
     def low_order_ngram(self, train: Path) -> None:
         store = store_tokens([train], self.recogniser.tokenizer, self.out / "text", allow_unknown=True)
@@ -202,6 +205,7 @@ class Estimator(ABC):
             stream = torch.from_numpy(np.asarray(store.labels).astype(np.int64))
             tokenizer = self.recogniser.tokenizer
             ngram = estimate_ngram(stream, self.config.order, tokenizer.size, tokenizer.end)
+            discard(self.out, LM)
             save_ngram(self.out / NGRAM, ngram, tokenizer.labels)
 
 

@@ -6,6 +6,7 @@ lm/                   a separate LM (decoder_like, dr); or
 ngram.safetensors     an n-gram (lodr)
 """
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,12 +93,21 @@ class Ilm:
         return InternalLm(recogniser.aed.decoder, self.context)
 
 
+def discard(folder: Path, *names: str) -> None:
+    """Remove what an earlier estimate left, its ilm.json first: until that is there again, the folder holds none."""
+    for path in (folder / name for name in (FACTS, *names)):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
 def save_context(folder: Path, context: Context) -> None:
     save_tensors(folder / CONTEXT, context.state_dict())
 
 
 def save_facts(folder: Path, config: IlmConfig, recogniser: LoadedModel | Adapted, facts: dict[str, Any]) -> None:
-    """Written last: a folder with ilm.json is complete."""
+    """Written after all else, so that a folder with ilm.json can be loaded; anew when the perplexity is known."""
     about = {"format": FORMAT, "config": config.model_dump(mode="json"), "recogniser": recogniser.fingerprint}
     write_json(folder / FACTS, about | facts)
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -16,10 +16,10 @@ from fewer.models.lstm import init_linear
 
 class AedConfig(Config):
     kind: Literal["aed"] = "aed"
-    vocab_size: int  # end label (id 0) included
+    vocab_size: int = Field(ge=1)  # end label (id 0) included
     encoder: EncoderConfig = EncoderConfig()
     decoder: DecoderConfig = DecoderConfig()
-    energy: int = 1024  # the attention's inner dimension
+    energy: int = Field(default=1024, ge=1)  # the attention's inner dimension
     ctc: bool = True  # the auxiliary CTC branch
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -19,13 +20,13 @@ from fewer.models.shared import ManySteps
 
 class DecoderConfig(Config):
     state: Literal["lstm", "zoneout_lstm", "feed_forward"] = "lstm"
-    size: int = 1000  # units of s_i; a feed-forward state is as wide as the attention's energy
-    embedding: int = 621
-    readout: int = 1000  # before maxout, which halves it
-    dropout: float = 0.3  # on the output layer's input
-    cell_zoneout: float = 0.15  # zoneout_lstm only
-    output_zoneout: float = 0.05  # zoneout_lstm only
-    history: int = 3  # k, feed_forward only: how many labels the state sees
+    size: int = Field(default=1000, ge=1)  # units of s_i; a feed-forward state is as wide as the attention's energy
+    embedding: int = Field(default=621, ge=1)
+    readout: int = Field(default=1000, ge=1, multiple_of=2)  # before maxout, which halves it
+    dropout: float = Field(default=0.3, ge=0, lt=1)  # on the output layer's input
+    cell_zoneout: float = Field(default=0.15, ge=0, lt=1)  # zoneout_lstm only
+    output_zoneout: float = Field(default=0.05, ge=0, lt=1)  # zoneout_lstm only
+    history: int = Field(default=3, ge=1)  # k, feed_forward only: how many labels the state sees
 
 
 class LstmDecoderState(nn.Module):
@@ -171,7 +172,7 @@ class Decoder(nn.Module):
 
 class DecoderLikeLmConfig(DecoderConfig):
     kind: Literal["decoder_like_lm"] = "decoder_like_lm"
-    vocab_size: int
+    vocab_size: int = Field(ge=1)
 
 
 class DecoderLikeLm(nn.Module):

@@ -5,7 +5,7 @@ Unlike the original's, its output for a sequence does not depend on the rest of 
 """
 
 import torch
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -15,16 +15,16 @@ from fewer.models.lstm import BlstmLayer, glorot_
 
 
 class EncoderConfig(Config):
-    features: int = 40  # input dimension
-    filters: int = 32  # of each 3×3 convolution; 0: no convolutions
-    layers: int = 6  # BLSTM layers; 0: none
-    size: int = 1024  # units per direction
+    features: int = Field(default=40, ge=1)  # input dimension
+    filters: int = Field(default=32, ge=0)  # of each 3×3 convolution; 0: no convolutions
+    layers: int = Field(default=6, ge=0)  # BLSTM layers; 0: none
+    size: int = Field(default=1024, ge=1)  # units per direction
     input_pool: int = Field(default=1, ge=1)  # max-pooling over time before layer 1; 1 in the paper, more is faster
     input_stack: int = Field(
         default=1, ge=1
     )  # frames joined into one before layer 1; as fast as pooling, loses nothing
     pools: tuple[int, ...] = (3, 2)  # max-pooling over time after layer 1, layer 2, …
-    dropout: float = 0.3  # on every BLSTM layer's input
+    dropout: float = Field(default=0.3, ge=0, lt=1)  # on every BLSTM layer's input
 
     @field_validator("pools")
     @classmethod
@@ -32,6 +32,12 @@ class EncoderConfig(Config):
         if any(pool < 1 for pool in pools):
             raise ValueError("a pool is a whole number of frames from 1 on")
         return pools
+
+    @model_validator(mode="after")
+    def _something_is_left_of_the_features(self) -> "EncoderConfig":
+        if not self.convolved:
+            raise ValueError(f"features: each convolution halves them, of {self.features} nothing is left")
+        return self
 
     @property
     def output(self) -> int:

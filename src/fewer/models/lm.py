@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -45,12 +46,12 @@ def shifted(labels: Tensor, end: int) -> Tensor:
 
 class LstmLmConfig(Config):
     kind: Literal["lstm_lm"] = "lstm_lm"
-    vocab_size: int
-    end: int = 0  # the label that ends a sentence and, read first, starts one
-    embedding: int = 128  # density ratio: 128 (LibriSpeech), 256 (Switchboard)
-    size: int = 1000  # units of each layer
-    layers: int = 1  # the paper does not publish the TED-LIUM LM's size; its recipe takes 4 × 2048
-    dropout: float = 0.0  # on every layer's input and the output layer's input
+    vocab_size: int = Field(ge=1)
+    end: int = Field(default=0, ge=0)  # the label that ends a sentence and, read first, starts one
+    embedding: int = Field(default=128, ge=1)  # density ratio: 128 (LibriSpeech), 256 (Switchboard)
+    size: int = Field(default=1000, ge=1)  # units of each layer
+    layers: int = Field(default=1, ge=1)  # the paper does not publish those of the TED-LIUM LM; its recipe: 4 × 2048
+    dropout: float = Field(default=0.0, ge=0, lt=1)  # on every layer's input and the output layer's input
 
 
 class LstmLm(nn.Module):
@@ -101,14 +102,20 @@ class LstmLm(nn.Module):
 
 class TransformerLmConfig(Config):
     kind: Literal["transformer_lm"] = "transformer_lm"
-    vocab_size: int
-    end: int = 0  # the label that ends a sentence and, read first, starts one
-    layers: int = 6  # 6 (Switchboard), 24 (LibriSpeech)
-    size: int = 1024
-    feed_forward: int = 4096
-    heads: int = 8
-    embedding: int = 128
-    dropout: float = 0.0  # on attention and feed-forward outputs and the embedding
+    vocab_size: int = Field(ge=1)
+    end: int = Field(default=0, ge=0)  # the label that ends a sentence and, read first, starts one
+    layers: int = Field(default=6, ge=1)  # 6 (Switchboard), 24 (LibriSpeech)
+    size: int = Field(default=1024, ge=1)
+    feed_forward: int = Field(default=4096, ge=1)
+    heads: int = Field(default=8, ge=1)
+    embedding: int = Field(default=128, ge=1, multiple_of=2)  # half of the positions' numbers are sines, half cosines
+    dropout: float = Field(default=0.0, ge=0, lt=1)  # on attention and feed-forward outputs and the embedding
+
+    @model_validator(mode="after")
+    def _heads_divide_the_size(self) -> "TransformerLmConfig":
+        if self.size % self.heads:
+            raise ValueError(f"size: {self.size} cannot be divided among {self.heads} heads")
+        return self
 
 
 class SelfAttentionBlock(nn.Module):

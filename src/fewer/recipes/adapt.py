@@ -1,5 +1,6 @@
 """Adapting a recogniser that exists to a domain, from text alone: an LM, an internal LM, scales, in one bundle."""
 
+import glob
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from fewer.data.token_store import read_text
 from fewer.errors import FewerError
 from fewer.evaluation.guards import text_overlap
 from fewer.evaluation.normalise import load_normaliser
-from fewer.files import atomic_write, fingerprint
+from fewer.files import atomic_write, check_output, fingerprint, locked
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
 from fewer.ilm.methods import METHODS, UNMEASURED, IlmConfig
@@ -34,6 +35,7 @@ from fewer.training.world import alone
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales
 
+DIGITS = 12  # of an identity that name a workspace
 HELD_OUT = 10  # of so many transcripts, one tells when to stop training an internal LM
 
 
@@ -293,12 +295,22 @@ def _check(model: str, options: AdaptOptions) -> None:
 
 @contextmanager
 def _workspace(out: Path, identity: str) -> Iterator[Path]:
-    """A folder beside `out` that stays when the work is interrupted, and goes when it is done."""
-    work = out.with_name(f".{out.name}.{identity[:12]}.partial")
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FewerError(f"cannot write {out}: {error.strerror}") from error
-    yield work
-    for other in out.parent.glob(f".{out.name}.*.partial"):
-        shutil.rmtree(other, ignore_errors=True)
+    """A folder beside `out` that stays when the work is interrupted, and goes when it is done or given up."""
+    work = out.with_name(f".{out.name}.{identity[:DIGITS]}.partial")
+    check_output(out)
+    with locked(work, wait=False) as alone:
+        if not alone:
+            raise FewerError(f"{out} is being made by another process, from the same; wait for it")
+        _remove_given_up(out, work)
+        yield work
+        _remove_given_up(out, work)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _remove_given_up(out: Path, work: Path) -> None:
+    """Remove what adapting `out` with other options left behind, unless a process works there."""
+    for other in out.parent.glob(f".{glob.escape(out.name)}.{DIGITS * '[0-9a-f]'}.partial"):
+        if other != work:
+            with locked(other, wait=False) as alone:
+                if alone:
+                    shutil.rmtree(other, ignore_errors=True)

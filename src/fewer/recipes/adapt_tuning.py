@@ -17,7 +17,7 @@ from fewer.recipes.system import AedRecogniser, Recogniser, System
 from fewer.recipes.tuning import identity, tuning_method
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy
-from fewer.tuning.methods import tune_all
+from fewer.tuning.methods import options_of, tune_all
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales, SpaceOptions
 from fewer.tuning.tune import TuneOptions, TuneResult
@@ -91,6 +91,8 @@ class Trials:
             tuning_method(name, system, self.batches, self.search, identity(system, self.search, self.manifest))
             for name, system in systems.items()
         ]
+        # The usual starts speak of internal LMs, which there may be none of.
+        options = options_of([term for method in methods for term in method.terms], options)
         return tune_all(methods, options, self.metric, folder, self.manifest.stem)
 
 

@@ -8,8 +8,10 @@ from pydantic import Field, field_validator, model_validator
 from fewer.config import Config
 from fewer.ilm.methods import check_method
 from fewer.training.ngram_text import NGramConfig
+from fewer.tuning.methods import unknown_scale
 from fewer.tuning.tune import TuneOptions
 
+TERMS = ("aed", "lm", "ilm")  # whose scales are tuned
 NAMES = {
     "none": "None",
     "sf": "Shallow fusion",
@@ -159,6 +161,14 @@ class ExperimentConfig(Config):
             self._check_second_pass(row)
         if unknown := [name for name in self.references if name not in self.sets]:
             raise ValueError(f"references: {', '.join(unknown)} is none of the sets")
+        return self
+
+    @model_validator(mode="after")
+    def _tuning_is_of_scales_that_are_there(self) -> "ExperimentConfig":
+        of_rows = {f"row {row.key}: tuning": TuneOptions(**row.tuning) for row in self.rows}
+        for where, options in {"tuning": self.tuning, **of_rows}.items():
+            if unknown := unknown_scale(TERMS, options):
+                raise ValueError(f"{where}: {unknown}, but there are only {', '.join(TERMS)}")
         return self
 
     def _check_second_pass(self, row: Row) -> None:

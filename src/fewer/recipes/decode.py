@@ -10,6 +10,7 @@ from typing import Any
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.errors import FewerError
+from fewer.files import check_output
 from fewer.models.encoded import Encoded
 from fewer.processes import divided
 from fewer.progress import Bar
@@ -123,7 +124,7 @@ def decode(
     if not len(opened):
         raise FewerError(f"{manifest} holds no utterance")
     out = Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    check_output(out)
     head = header(system, scales, options, {"set": Path(manifest).stem})
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as private:
         folder = Path(world.same(private))

@@ -53,7 +53,7 @@ from fewer.training.ngram_files import save_ngram
 from fewer.training.ngram_text import ngram_of_texts
 from fewer.training.records import CURVES
 from fewer.training.together import train_together
-from fewer.tuning.methods import Method, constraints_of, tune_all
+from fewer.tuning.methods import Method, options_of, tune_all
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales
 from fewer.tuning.store import any_decode, chosen_decode, load_scales
@@ -194,7 +194,7 @@ class Experiment:
         name = config.recogniser_of(row)
         variant = row.subtract or (row.method if row.special_first else f"{row.method}_no_first")
         folder = self.folder / "ilm" / name / variant
-        if not (folder / FACTS).exists():
+        if not _is_measured(folder):
             options = {"method": row.method, "special_first": row.special_first, "seed": config.seed}
             options |= {"encodings": config.encodings, **config.ilm.get("all", {}), **config.ilm.get(row.method, {})}
             say(f"internal LM {variant}")
@@ -264,10 +264,8 @@ class Experiment:
             shutil.copyfile(self.folder / "tuning" / row.key / "pool.jsonl", target)
 
     def _tune_together(self, methods: list[Method]) -> None:
-        """Methods with the same LM; constraints on scales that none of them has are for other rows."""
-        options = self.config.tuning
-        terms = [term for method in methods for term in method.terms]
-        options = options.model_copy(update={"space": constraints_of(terms, options.space)})
+        """Methods with the same LM; what is said of scales that none of them has is for other rows."""
+        options = options_of([term for method in methods for term in method.terms], self.config.tuning)
         tune_all(methods, options, self.metric, self.folder / "tuning", Path(self.config.tune).stem)
 
     def _method(self, row: Row, batches: list[EncodedBatch]) -> Method:
@@ -310,6 +308,11 @@ class Experiment:
         write_nbest(
             path, header(system, scales.terms, options, info), reranked(with_ilm(system, found, encode), scales)
         )
+
+
+def _is_measured(ilm: Path) -> bool:
+    """Whether a folder holds an internal LM and its perplexity, which comes last."""
+    return (ilm / FACTS).exists() and "perplexity" in read_json(ilm / FACTS)
 
 
 def _check_same(config: TrainConfig, folder: Path) -> None:

@@ -76,8 +76,9 @@ def reranked(lists: Iterable[NBest], scales: Scales) -> list[NBest]:
 
 
 def second_pass_method(name: str, system: System, lists: list[NBest], identity: str) -> Method:
-    """A method of tuning whose decodes rank the same lists."""
-    return Method(name, system.fusion({}).terms, lambda scales: reranked(lists, scales), identity=identity)
+    """A method of tuning whose decodes rank the same lists, which are its own: no other method can share them."""
+    terms = system.fusion({}).terms
+    return Method(name, terms, lambda scales: reranked(lists, scales), own=frozenset(terms), identity=identity)
 
 
 def _groups(ids: Sequence[str]) -> Iterable[list[str]]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fewer.ilm.folder import LM, NGRAM, save_facts
+from fewer.ilm.folder import LM, NGRAM, discard, save_facts
 from fewer.ilm.methods import IlmConfig
 from fewer.recipes.perplexity import load_adapted, measure
 from fewer.training.ngram_files import is_ngram_file
@@ -13,7 +13,7 @@ def subtract_lm(recogniser: Path, config: IlmConfig, lm: Path, out: Path, dev: P
     out.mkdir(parents=True, exist_ok=True)
     ngram = is_ngram_file(lm)
     link = out / (NGRAM if ngram else LM)
-    link.unlink(missing_ok=True)
+    discard(out, LM, NGRAM)
     link.symlink_to(lm.resolve(), target_is_directory=not ngram)
     perplexity = {dev.stem: measure(lm, dev, recogniser if ngram else None)}
     loaded = load_adapted(recogniser, config.language)

@@ -161,6 +161,10 @@ class System:
             if not isinstance(self.recogniser, AedRecogniser):
                 raise FewerError("only a recogniser of `fewer train` has a CTC branch")
             scorers.append(CtcPrefixScorer(self.recogniser.aed))
+        terms = [term for scorer in scorers for term in scorer.terms]
+        if not self.end_by(terms):
+            asked = ", ".join(self.end_scored_by or ())
+            raise FewerError(f"the end label is to be scored by {asked}, but the terms are {', '.join(terms)}")
         return scorers
 
     def fusion(self, scales: Mapping[str, float], scorers: list[Scorer] | None = None) -> Fusion:

@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from fewer.data.stream import AudioStream
-from fewer.data.windows import Window, cut_windows, halves, is_silent, loud_span
+from fewer.data.windows import Window, cut_windows, halves, is_silent, sounds
 from fewer.errors import FewerError
+from fewer.files import check_output
 from fewer.models.encoded import Encoded
 from fewer.progress import Bar, say
 from fewer.recipes.searching import Search
-from fewer.recipes.transcript import ENDINGS, Output, Segment, Transcript, Word, timed
+from fewer.recipes.transcript import ENDINGS, Output, Segment, Transcript, timed
+from fewer.recipes.word_times import spelled_words, within
 from fewer.search.beam import beam_search
 from fewer.search.nbest import Hypothesis
 
@@ -164,33 +166,25 @@ class Transcriber:
                 return [segment for part in self.hear(halves(window, self.rate)) for segment in part]
             if not hypothesis.ended:
                 return [replace(self._empty(window, no_speech), unclear=True)]
-        start, end = ((window.start + place) / self.rate for place in loud_span(window.samples, self.rate))
+        heard = [
+            ((window.start + first) / self.rate, (window.start + last) / self.rate)
+            for first, last in sounds(window.samples, self.rate)
+        ]
+        start, end = heard[0][0], heard[-1][1]
         times = self.recogniser.times(encoded, hypothesis.tokens) if self.options.align else None
         if times is None:
             return [Segment(start, end, hypothesis, timed(hypothesis.text, start, end), no_speech)]
         offset = window.start / self.rate
-        words = self._words(hypothesis.tokens, [(offset + first, offset + last) for first, last in times])
+        times = [(offset + first, offset + last) for first, last in times]
+        words = within(spelled_words(hypothesis.tokens, times, self.recogniser.tokenizer.decode), heard)
         return [Segment(start, end, hypothesis, words, no_speech)]
-
-    def _words(self, labels: Sequence[int], times: Sequence[tuple[float, float]]) -> tuple[Word, ...]:
-        """Words from the labels that spell them."""
-        tokenizer, groups = self.recogniser.tokenizer, list[list[int]]()
-        for place, label in enumerate(labels):
-            if not groups or tokenizer.word_start(label):
-                groups.append([])
-            groups[-1].append(place)
-        words: list[Word] = []
-        for group in groups:
-            text = tokenizer.decode([labels[place] for place in group])
-            words += timed(" " + text if words else text, times[group[0]][0], times[group[-1]][1]) if text else ()
-        return tuple(words)
 
     def _empty(self, window: Window, no_speech: float | None = None) -> Segment:
         return Segment(window.start / self.rate, window.end / self.rate, no_speech=no_speech)
 
 
 def targets(files: Sequence[Path], output: Output, out: Path | None) -> list[Path | None]:
-    """Where each file's transcript is written; None: it is printed."""
+    """Where each file's transcript is written, if that can be; None: it is printed."""
     if out is None:
         if len(files) > 1 and output in ("srt", "vtt"):
             raise FewerError(f"subtitles of {len(files)} files cannot be printed: give a folder for them with --out")
@@ -200,6 +194,8 @@ def targets(files: Sequence[Path], output: Output, out: Path | None) -> list[Pat
         if path in paths[:number]:
             both = f"{files[paths.index(path)]} and {files[number]}"
             raise FewerError(f"{both} would both be written to {path}: transcribe them into two folders")
+    for path in paths:
+        check_output(path)
     return list(paths)
 
 

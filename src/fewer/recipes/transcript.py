@@ -14,11 +14,18 @@ LINE = 42  # characters of a subtitle's line; a subtitle has two
 SENTENCE_END = re.compile(r"[.?!…。？！]['\"”’)»]*$")
 SHORT = 20  # characters of a sentence that may share its subtitle with the next one
 GAP = 1.0  # seconds without a word that end a subtitle
+BLANKLESS = (  # characters that words are written of without blanks between them: …
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # … Thai, Lao, Burmese, Khmer, …
+    "\u2e80-\u2fff\u3005-\u3007\u31f0-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # … Chinese, …
+    "\u3040-\u30ff\uff66-\uff9f"  # … Japanese
+)
+OPENING = "「『（《〈【〔“‘(\\[{"  # brackets that belong to what follows; other signs, to what was before
+WORD = re.compile(rf"\s*(?:[{OPENING}]*[{BLANKLESS}][^\w\s{OPENING}]*|(?:(?![{OPENING}]*[{BLANKLESS}])\S)+)")
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word, or a character where no blanks part words."""
+    """A word; where no blanks part words, a character or a few."""
 
     text: str  # with the blank before it, if there is one
     start: float  # seconds
@@ -135,8 +142,8 @@ def timed(text: str, start: float, end: float) -> tuple[Word, ...]:
 
 
 def split_words(text: str) -> list[str]:
-    """Words with the blanks before them; what is too long for a line, as in Chinese, by characters."""
-    words = re.findall(r"\s*\S+", text)
+    """Words with the blanks before them; by characters what is too long for a line, and scripts without blanks."""
+    words = WORD.findall(text)
     return [part for word in words for part in (word if len(word.strip()) > LINE else [word])]
 
 

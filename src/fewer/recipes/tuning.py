@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fewer.files import fingerprint
+from fewer.ilm.own import own_source
 from fewer.recipes.decode import EncodedBatch, search_set
 from fewer.recipes.system import System
 from fewer.search.beam import SearchOptions
@@ -40,11 +41,17 @@ def tuning_method(
 
 
 def identity(system: System, search: SearchOptions, manifest: Path) -> str:
-    """Names all that a decode depends on but the scales: models by their weights, the search, the set."""
+    """Names all that a decode depends on but the scales: models by their weights, the search, the set.
+
+    An internal LM also by its options, and a method of the user's own by its code: some have no weights.
+    """
     parts: list[str | Path] = [system.recogniser.fingerprint, repr(search), repr(system.ctc)]
     parts += [repr(system.end_scored_by), manifest]
     for name in ("lm", "ilm", "words"):
         path = Path(system.names[name]) if name in system.names else None
         weights = [] if path is None else sorted([*path.glob("*.safetensors"), *path.glob("lm/*.safetensors")])
         parts += ["none"] if path is None else weights or [path if path.is_file() else str(path)]
+    if system.ilm is not None:
+        config = system.ilm.config
+        parts += [config.model_dump_json(exclude={"encodings"}), *own_source(config.method)]
     return fingerprint(*parts)

@@ -1,6 +1,6 @@
 """Log-linear fusion: any number of named, weighted terms from any number of scorers.
 
-Masks, the end-label policy and maps between vocabularies live here, so that scorers need not know of them.
+Masks and the end-label policy live here, so that scorers need not know of them.
 """
 
 from collections.abc import Collection, Mapping, Sequence, Sized
@@ -14,22 +14,6 @@ from fewer.search.nbest import check_number
 from fewer.search.scorer import Scorer, State
 
 LITTLE = 0.5  # probability of suppressed labels above which what they leave is summed instead of subtracted
-
-
-class Mapped:
-    """A scorer over another vocabulary, seen through a map: `ids[v]` is its label for our label v."""
-
-    def __init__(self, scorer: Scorer, ids: Tensor):
-        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < scorer.vocab_size:
-            raise FewerError(f"label map of {', '.join(scorer.terms)}: ids must lie in 0 … {scorer.vocab_size - 1}")
-        self.scorer, self.ids = scorer, ids
-        self.terms, self.vocab_size = scorer.terms, len(ids)
-        self.start, self.reorder, self.select = scorer.start, scorer.reorder, scorer.select
-
-    def step(self, memory: Any, state: State, labels: Tensor) -> tuple[Tensor, State]:
-        inner = torch.where(labels < 0, labels, self.ids[labels.clamp_min(0)])
-        log_probs, state = self.scorer.step(memory, state, inner)
-        return log_probs.index_select(2, self.ids), state
 
 
 class Fusion:
@@ -63,7 +47,7 @@ class Fusion:
                 raise FewerError(
                     f"'{'/'.join(scorer.terms)}' has {scorer.vocab_size} labels but "
                     f"'{'/'.join(self.scorers[0].terms)}' has {self.scorers[0].vocab_size}: "
-                    "train the LM on the recogniser's own tokens, or give a label map"
+                    "train the LM on the recogniser's own tokens"
                 )
         for name in [*scales, *(end_scored_by or ())]:
             if name not in self.terms:

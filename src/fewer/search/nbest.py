@@ -95,18 +95,20 @@ def write_nbest(path: str | Path, header: Header, lists: Iterable[NBest]) -> int
 
 def read_header(path: str | Path) -> Header:
     """The first line of an N-best file."""
-    for value in _lines(path):
-        return _header(path, value)
-    raise FewerError(f"{path} is empty; an N-best file starts with a header line")
+    return _first(path, _lines(path))
 
 
 def read_nbest(path: str | Path) -> Iterator[NBest]:
-    """The utterances of an N-best file, one at a time."""
-    for number, value in enumerate(_lines(path), start=1):
-        if number == 1:
-            _header(path, value)
-            continue
-        yield parse_nbest(value, f"{path}, line {number}")
+    """The utterances of an N-best file, one at a time; every hypothesis has the scores that the header speaks of."""
+    lines = _lines(path)
+    header = _first(path, lines)
+    terms = dict.fromkeys((*header.terms, *header.scales))
+    for number, value in enumerate(lines, start=2):
+        where = f"{path}, line {number}"
+        nbest = parse_nbest(value, where)
+        for hypothesis in nbest.hypotheses:
+            check_terms(where, hypothesis, terms)
+        yield nbest
 
 
 def parse_nbest(value: Any, where: str) -> NBest:
@@ -121,6 +123,22 @@ def parse_nbest(value: Any, where: str) -> NBest:
         raise FewerError(f"{where}: not an N-best list: {error}") from error
 
 
+def check_terms(where: str, hypothesis: Hypothesis, terms: Iterable[str]) -> None:
+    """Every term has a finite score; `where` says whose hypothesis it is."""
+    for term in terms:
+        if term not in hypothesis.scores:
+            found = ", ".join(hypothesis.scores) or "none"
+            raise FewerError(
+                f"{where}: the hypothesis '{hypothesis.text}' has no score of the term '{term}'"
+                f" (it has: {found}); decode or rescore with that term"
+            )
+        if not math.isfinite(hypothesis.scores[term]):
+            raise FewerError(
+                f"{where}: the score of the term '{term}' is {hypothesis.scores[term]} for the hypothesis"
+                f" '{hypothesis.text}'; the model or its features are broken for this utterance"
+            )
+
+
 def _to_json(nbest: NBest) -> dict[str, Any]:
     for hypothesis in nbest.hypotheses:
         if not all(math.isfinite(score) for score in (*hypothesis.scores.values(), hypothesis.score)):
@@ -132,10 +150,19 @@ def _to_json(nbest: NBest) -> dict[str, Any]:
     return value
 
 
+def _first(path: str | Path, lines: Iterator[Any]) -> Header:
+    for value in lines:
+        return _header(path, value)
+    raise FewerError(f"{path} is empty; an N-best file starts with a header line")
+
+
 def _header(path: str | Path, value: Any) -> Header:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise FewerError(f"{path}: the first line is not a {FORMAT} header; is this an N-best file of `fewer decode`?")
-    return Header(tuple(value["terms"]), value["scales"], LengthPolicy(**value["length"]), value.get("info", {}))
+    try:
+        return Header(tuple(value["terms"]), value["scales"], LengthPolicy(**value["length"]), value.get("info", {}))
+    except (KeyError, TypeError) as error:
+        raise FewerError(f"{path}, line 1: the header's field {error} is missing or wrong") from error
 
 
 def _lines(path: str | Path) -> Iterator[Any]:

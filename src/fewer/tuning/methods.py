@@ -16,7 +16,7 @@ from fewer.errors import FewerError
 from fewer.progress import say
 from fewer.search.nbest import NBest
 from fewer.tuning.pool import Metric
-from fewer.tuning.space import LENGTH_PARAMETERS, Scales, SpaceOptions
+from fewer.tuning.space import LENGTH_PARAMETERS, Scales
 from fewer.tuning.store import SavedDecodes, save_result
 from fewer.tuning.tune import Decode, TuneOptions, TuneResult, tune
 
@@ -91,8 +91,8 @@ def tune_all(
 ) -> dict[str, TuneResult]:
     """Tune every method under the same options; results and decodes are kept in FOLDER/<method>, if one is given.
 
-    Constraints on a scale hold for the methods that have it. Ordering shallow fusion first makes the shared decodes
-    the cheapest ones.
+    Constraints on a scale and starts at one hold for the methods that have it. Ordering shallow fusion first makes the
+    shared decodes the cheapest ones.
     """
     options = options or TuneOptions()
     check_methods(methods, options)
@@ -103,7 +103,7 @@ def tune_all(
         place = None if folder is None else Path(folder) / method.name
         decode = shared.of(method, None if place is None else place / "decodes")
         of_method = TuneOptions(**{**dict(options), **method.options})
-        of_method = of_method.model_copy(update={"space": constraints_of(method.terms, of_method.space)})
+        of_method = options_of(method.terms, of_method)
         result = tune(decode, method.terms, of_method, metric, method.subtracted)
         if place is not None:
             save_result(place, result, of_method, method.name, dev_set)
@@ -116,22 +116,33 @@ def check_methods(methods: Sequence[Method], options: TuneOptions) -> None:
     names = [method.name for method in methods]
     if len(set(names)) < len(names):
         raise FewerError(f"two methods have the same name: {', '.join(names)}; rename the folder of one of them")
-    for name in _constrained(options.space):
-        if not any(name in (*method.terms, *LENGTH_PARAMETERS) for method in methods):
-            raise FewerError(f"'{name}' is constrained, but no method has it; they are {', '.join(names)}")
+    terms = [term for method in methods for term in method.terms]
+    for each in (options, *(TuneOptions(**method.options) for method in methods)):
+        if unknown := unknown_scale(terms, each):
+            raise FewerError(f"{unknown}, but no method has it; they are {', '.join(names)}")
 
 
-def _constrained(options: SpaceOptions) -> list[str]:
-    return [*options.ranges, *options.fixed, *options.tied, *(other for _, other in options.tied.values())]
+def unknown_scale(terms: Sequence[str], options: TuneOptions) -> str | None:
+    """What the options say of a scale that is not there, if they do."""
+    space = options.space
+    constrained = [*space.ranges, *space.fixed, *space.tied, *(other for _, other in space.tied.values())]
+    started = [name for start in options.starts for name in start]
+    for what, names in (("is constrained", constrained), ("is where tuning is to start", started)):
+        for name in names:
+            if name not in (*terms, *LENGTH_PARAMETERS):
+                return f"'{name}' {what}"
+    return None
 
 
-def constraints_of(terms: Sequence[str], options: SpaceOptions) -> SpaceOptions:
-    """The options without the constraints on scales that a method does not have."""
-    known = {*terms, *LENGTH_PARAMETERS}
-    return options.model_copy(
-        update={
-            "ranges": {name: value for name, value in options.ranges.items() if name in known},
-            "fixed": {name: value for name, value in options.fixed.items() if name in known},
-            "tied": {name: tie for name, tie in options.tied.items() if name in known and tie[1] in known},
-        }
-    )
+def options_of(terms: Sequence[str], options: TuneOptions) -> TuneOptions:
+    """The options without constraints on scales that are not there, and without starts at such."""
+    known, space = {*terms, *LENGTH_PARAMETERS}, options.space
+    constraints = {
+        "ranges": {name: value for name, value in space.ranges.items() if name in known},
+        "fixed": {name: value for name, value in space.fixed.items() if name in known},
+        "tied": {name: tie for name, tie in space.tied.items() if name in known and tie[1] in known},
+    }
+    starts = tuple(start for start in options.starts if start.keys() <= known)
+    if options.starts and not starts:
+        starts = ({},)  # where nothing is added; the usual ones were not asked for
+    return options.model_copy(update={"space": space.model_copy(update=constraints), "start": starts or None})

@@ -3,7 +3,6 @@
 From a pool the corpus's word errors follow for any scales without another decode.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from fewer.errors import FewerError
 from fewer.evaluation.alignment import Rules, align
 from fewer.evaluation.normalise import Normaliser, load_normaliser
 from fewer.evaluation.wer import Result, count, score, word_errors
-from fewer.search.nbest import Header, Hypothesis, NBest, read_header, read_nbest, write_nbest
+from fewer.search.nbest import Header, Hypothesis, NBest, check_terms, read_header, read_nbest, write_nbest
 from fewer.tuning.space import Scales
 
 
@@ -65,26 +64,6 @@ class _Utterance:
     counts: list[tuple[int, int]]  # errors and reference words of each
 
 
-def check_hypothesis(id: str, hypothesis: Hypothesis, terms: Iterable[str]) -> None:
-    """Every term has a finite score, and there is a length to normalise by."""
-    for term in terms:
-        if term not in hypothesis.scores:
-            found = ", ".join(hypothesis.scores) or "none"
-            raise FewerError(
-                f"utterance {id}: the hypothesis '{hypothesis.text}' has no score of the term '{term}'"
-                f" (it has: {found}); decode or rescore with that term"
-            )
-        if not math.isfinite(hypothesis.scores[term]):
-            raise FewerError(
-                f"utterance {id}: the score of the term '{term}' is {hypothesis.scores[term]} for the hypothesis"
-                f" '{hypothesis.text}'; the model or its features are broken for this utterance"
-            )
-    if hypothesis.length < 1:
-        raise FewerError(
-            f"utterance {id}: the hypothesis '{hypothesis.text}' has length {hypothesis.length}, expected ≥ 1"
-        )
-
-
 class Pool:
     """Grows by N-best lists of the same utterances; two hypotheses are one if their tokens are (and both ended)."""
 
@@ -111,7 +90,9 @@ class Pool:
         for nbest in lists:
             utterance = self.utterances.setdefault(nbest.id, _Utterance(nbest.ref or "", nbest.speaker, {}, []))
             for hypothesis in nbest.hypotheses:
-                if utterance.hypotheses.setdefault((hypothesis.tokens, hypothesis.ended), hypothesis) is hypothesis:
+                key = hypothesis.tokens, hypothesis.ended
+                if key not in utterance.hypotheses:
+                    utterance.hypotheses[key] = hypothesis
                     utterance.counts.append(self._count(nbest.id, hypothesis.text))
         self._arrays = None
         if not self.arrays().words.any():
@@ -137,7 +118,9 @@ class Pool:
             if nbest.id in self.utterances and nbest.ref != self.utterances[nbest.id].ref:
                 raise FewerError(f"utterance {nbest.id} has another reference than in the earlier decode")
             for hypothesis in nbest.hypotheses:
-                check_hypothesis(nbest.id, hypothesis, self.terms)
+                check_terms(f"utterance {nbest.id}", hypothesis, self.terms)
+                if (length := hypothesis.length) < 1:
+                    raise FewerError(f"utterance {nbest.id}: '{hypothesis.text}' has length {length}, expected ≥ 1")
         if self.utterances and seen != self.utterances.keys():
             odd = sorted(seen ^ self.utterances.keys())
             where = "missing in this decode" if odd[0] in self.utterances else "not in the earlier decodes"

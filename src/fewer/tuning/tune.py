@@ -42,8 +42,13 @@ class TuneOptions(Config):
     slack: float = Field(
         default=0.002, ge=0
     )  # the best region: within this part of the lowest number of errors, at least one
-    no_harm: bool = False  # stay at the first point (no LM, no ILM) unless the dev set improves significantly
+    no_harm: bool = False  # begin with no LM and no ILM, and stay there unless the dev set improves significantly
     confidence: float = Field(default=0.95, gt=0, lt=1)  # share of resampled dev sets that makes it significant
+
+    @property
+    def starts(self) -> tuple[dict[str, float], ...]:
+        """The first decodes that are given."""
+        return (self.start,) if isinstance(self.start, dict) else self.start or ()
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class TuneResult:
     """The scales that tuning chose, and how it came to them."""
 
     chosen: Trial  # the decode whose scales were chosen
-    baseline: Trial  # the first decode: no LM, no ILM, as far as the constraints allow
+    baseline: Trial  # the first decode: where told to start; else, and with `no_harm`, no LM and no ILM if allowed
     improved: float  # share of resampled dev sets on which the best scales beat the baseline
     kept_baseline: bool  # whether `no_harm` refused the best scales, so that the baseline was chosen
     converged: bool  # whether pool and decodes agree, so that another decode would tell nothing new
@@ -110,17 +115,17 @@ def tune(
 def start_points(space: Space, given: Sequence[Mapping[str, float]] = ()) -> list[tuple[Point, bool]]:
     """Where to decode first, and whether that says how long hypotheses are to be.
 
-    If not given: with nothing added and subtracted, with a little added, with some of both. A start that is given for
-    terms that are not there is none.
+    If not given: with nothing added and subtracted, with a little added, with some of both.
     """
+    known = (*space.terms, *LENGTH_PARAMETERS)
+    for name in (name for start in given for name in start if name not in known):
+        raise FewerError(f"start at '{name}': there is no such parameter; there are {', '.join(known)}")
     usual = [
         {name: subtracted if name in space.subtracted else added for name in space.scale_names}
         for added, subtracted in STARTS
     ]
     points: list[tuple[Point, bool]] = []
-    known = {*space.terms, *LENGTH_PARAMETERS}
-    fitting = [start for start in given if start.keys() <= known] or ([{}] if given else usual)
-    for wanted in fitting:
+    for wanted in given or usual:
         zero = dict.fromkeys(space.scale_names, 0.0) | {"reward": 0.0, "exponent": 1.0}
         point = space.nearest(zero | {name: wanted[name] for name in wanted if name in zero})
         if all(point != other for other, _ in points):
@@ -139,9 +144,15 @@ class _Tuning:
         self.starts = 0  # trials at points that were not chosen by the pool
 
     def run(self) -> TuneResult:
-        given = (self.options.start,) if isinstance(self.options.start, dict) else self.options.start or ()
-        for start, has_length in start_points(self.space, given)[: self.options.budget]:
-            self._try(start if has_length else self._with_length(start))
+        given = self.options.starts
+        if given and self.options.no_harm:
+            given = ({}, *given)
+        for start, has_length in start_points(self.space, given):
+            first = start if has_length else self._with_length(start)
+            if all(trial.scales != self.space.scales(first) for trial in self.trials):
+                self._try(first)
+            if len(self.trials) == self.options.budget:
+                break
         self.starts = len(self.trials)
         while (point := self._next_point()) is not None and len(self.trials) < self.options.budget:
             self._try(point)

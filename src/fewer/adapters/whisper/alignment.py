@@ -38,7 +38,10 @@ class Aligner:
 
     @torch.inference_mode()
     def times(self, encoded: Encoded, labels: Sequence[int]) -> list[tuple[float, float]]:
-        """Start and end in seconds of each label in the one utterance of `encoded`."""
+        """Start and end in seconds of each label in the one utterance of `encoded`.
+
+        Each ends where the next begins: what is not said, such as punctuation, has the pauses, and so may what is.
+        """
         if not labels:
             return []
         speech = int(encoded.lengths[0])

@@ -25,13 +25,14 @@ from fewer.data.manifest import Manifest
 from fewer.data.tokenizers import Tokenizer
 from fewer.data.whisper_tokens import NO_TIMESTAMPS, WhisperTokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint
+from fewer.files import fingerprint, read_json
+from fewer.hugging_face import loading
 from fewer.ilm.methods import IlmConfig
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded
 from fewer.progress import quiet_loading
 
-CONFIG = "config.json"  # of transformers' model folders
+CONFIG, GENERATION = "config.json", "generation_config.json"  # of transformers' model folders
 AT_ONCE = 32  # utterances at the most that are searched together
 HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch may have
 
@@ -141,14 +142,13 @@ def load_whisper(
         raise FewerError("Whisper needs transformers: pip install 'fewer[hf]'") from error
     path = Path(source).expanduser()
     name = str(path) if path.is_dir() else str(source)
-    try:
+    missing = "" if path.is_dir() else ", which is no folder here either"
+    with loading(name, f"cannot load the Whisper {source}{missing}"), quiet_loading(name):
         config = AutoConfig.from_pretrained(name)
         _check_kind(config, source)
-        with quiet_loading(name):
-            model = WhisperForConditionalGeneration.from_pretrained(name, dtype=torch.float32).to(device)
-    except (OSError, ValueError) as error:
-        missing = "" if path.is_dir() else ", which is no folder here either"
-        raise FewerError(f"cannot load the Whisper {source}{missing}: {error}") from error
+        if (path / GENERATION).exists():
+            read_json(path / GENERATION)  # transformers would do without a damaged one
+        model = WhisperForConditionalGeneration.from_pretrained(name, dtype=torch.float32).to(device)
     return around_whisper(model, language, task, name)
 
 
@@ -159,10 +159,8 @@ def around_whisper(
     from transformers import WhisperFeatureExtractor
 
     name = str(model.config.name_or_path if source is None else source)
-    try:
+    with loading(name, f"cannot load what the Whisper {name} hears"):
         extractor = WhisperFeatureExtractor.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise FewerError(f"cannot load what the Whisper {name} hears: {error}") from error
     blanks = language not in NO_BLANKS or task == "translate"
     tokenizer = WhisperTokenizer.from_pretrained(name, model.config.vocab_size, leading_space=blanks)
     return WhisperRecogniser(model, tokenizer, extractor, language, task, _normaliser(name, language, task))

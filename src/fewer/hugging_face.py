@@ -1,0 +1,20 @@
+"""Loading what Hugging Face's libraries read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fewer.errors import FewerError
+
+
+@contextmanager
+def loading(source: str | Path, problem: str) -> Iterator[None]:
+    """Tell the user why a folder, or a name on the hub, could not be loaded. problem: how the message begins."""
+    try:
+        yield
+    except FewerError:
+        raise
+    except Exception as error:  # damaged files lead to whatever the libraries happen to raise
+        why = str(error) if isinstance(error, OSError | ValueError) else repr(error)
+        asked = "; was it downloaded whole?" if Path(source).is_dir() else ""
+        raise FewerError(f"{problem}: {why.rstrip('.')}{asked}") from error

@@ -1,0 +1,47 @@
+"""Files that can be written are told from those that cannot, before and after the work."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from fewer.errors import FewerError
+from fewer.files import check_output, locked, unwritable
+
+
+def test_the_folder_of_an_output_is_made_and_nothing_else(tmp_path: Path) -> None:
+    check_output(tmp_path / "a" / "b" / "out.jsonl")
+    assert (tmp_path / "a" / "b").is_dir()
+    assert not list((tmp_path / "a" / "b").iterdir())
+    (tmp_path / "old.txt").write_text("old")
+    check_output(tmp_path / "old.txt")
+    assert (tmp_path / "old.txt").read_text() == "old"
+
+
+def test_an_output_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, complaint in (
+        (tmp_path, f"{tmp_path}: it is a folder"),
+        (tmp_path / "file" / "x", "file is not a folder"),
+        (tmp_path / "file" / "sub" / "x", "sub is not a folder"),
+        (Path("/proc/x"), "cannot write /proc/x"),
+        (Path("/proc/sub/x"), "cannot write /proc/sub/x"),
+    ):
+        with pytest.raises(FewerError, match=complaint):
+            check_output(path)
+
+
+def test_a_lock_is_had_by_one_at_a_time(tmp_path: Path) -> None:
+    with locked(tmp_path / "work") as alone:
+        assert alone
+        with locked(tmp_path / "work", wait=False) as second:
+            assert not second
+    with locked(tmp_path / "work", wait=False) as again:
+        assert again
+
+
+def test_a_full_disk_is_told_and_other_errors_are_not() -> None:
+    problem = unwritable(OSError(errno.ENOSPC, "No space left on device", "n.jsonl"))
+    assert problem is not None
+    assert "cannot write n.jsonl: No space left" in problem
+    assert unwritable(OSError(errno.EIO, "Input/output error")) is None
