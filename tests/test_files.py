@@ -7,6 +7,7 @@ import pytest
 
 from fewer.errors import FewerError
 from fewer.files import check_output, locked, unwritable
+from tests.commands.running import Fewer
 
 
 def test_the_folder_of_an_output_is_made_and_nothing_else(tmp_path: Path) -> None:
@@ -45,3 +46,22 @@ def test_a_full_disk_is_told_and_other_errors_are_not() -> None:
     assert problem is not None
     assert "cannot write n.jsonl: No space left" in problem
     assert unwritable(OSError(errno.EIO, "Input/output error")) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("rescore", "missing.jsonl", "missing-lm", "there.json"),
+        ("perplexity", "missing-lm", "missing.txt", "--json", "there.json"),
+        ("ngram", "missing.txt", "there.arpa", "--tokenizer", "missing"),
+    ],
+)
+def test_a_bad_output_path_is_found_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.json").mkdir()
+    Path("there.arpa").mkdir()
+    code, _, said = Fewer(monkeypatch, capsys)(*command)
+    assert code == 1
+    assert "it is a folder; give the name of a file" in said

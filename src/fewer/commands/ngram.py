@@ -51,11 +51,13 @@ def command(
     from fewer.data.token_store import read_text, store_tokens
     from fewer.data.tokenizers import load_tokenizer
     from fewer.evaluation.perplexity import Perplexity
+    from fewer.files import check_output
     from fewer.training.ngram_files import check_name, save_ngram
     from fewer.training.ngram_text import NGramConfig, ngram_of_texts, stream_log_probs
 
     began = time.monotonic()
     check_name(out)
+    check_output(out)
     config = NGramConfig(order=order, prune=_numbers(prune), case=case, allow_unknown=allow_unknown)
     labels = load_tokenizer(tokenizer / "tokenizer.json" if tokenizer.is_dir() else tokenizer)
     with contextlib.ExitStack() as stack:

@@ -16,9 +16,11 @@ def command(
     json: Annotated[Path | None, typer.Option(help="Write the numbers to this file as well.")] = None,
 ) -> dict[str, dict[str, Any]]:
     """Print the perplexity per label and per word."""
-    from fewer.files import write_json
+    from fewer.files import check_output, write_json
     from fewer.recipes.perplexity import measure
 
+    if json is not None:
+        check_output(json)
     results = {}
     for path in text:
         result = measure(lm, path, model, case)

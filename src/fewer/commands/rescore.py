@@ -15,8 +15,10 @@ def command(
     model: Annotated[Path | None, typer.Option(help="Model folder whose tokenizer an n-gram file uses.")] = None,
 ) -> None:
     """Add a language model's score to N-best lists and rank them anew."""
+    from fewer.files import check_output
     from fewer.recipes.rescore import rescore
     from fewer.recipes.system import load_lm_and_tokenizer
 
+    check_output(out)
     count = rescore(nbest, out, *load_lm_and_tokenizer(lm, model), term, scale)
     print(f"{out}: {count} utterances")
