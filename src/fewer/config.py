@@ -39,14 +39,6 @@ def read_yaml(path: str | Path) -> Any:
         raise FewerError(f"{path} is not valid YAML: {error}") from error
 
 
-def load_config(path: str | Path, kind: type[Kind], overrides: list[str] | None = None) -> Kind:
-    """Read `path` as a configuration; `overrides` are `a.b=value` strings with YAML values."""
-    values = read_yaml(path)
-    for override in overrides or []:
-        values = override_value(values, override)
-    return parse_config(kind, values, path)
-
-
 def override_value(values: Any, override: str) -> Any:
     """Set one dotted key of a nested dict from `key=value`, in a copy."""
     key, equals, value = override.partition("=")

@@ -70,6 +70,16 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_encoded(
         tune(tones, tmp_path, "--fix", "ilm=0.2")
 
 
+def test_a_segment_in_which_nothing_is_said_counts_insertions(tones: Path, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (tones / "dev.jsonl").read_text().splitlines()]
+    lines[0]["supervisions"][0]["text"] = ""
+    dev = tmp_path / "dev.jsonl"
+    dev.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = run("tune", tones / "aed", dev, tmp_path / "out", "--beam", 4, "--budget", 1)
+    assert told.startswith("none: ")
+    assert json.loads((tmp_path / "out" / "none" / "tune.json").read_text())["result"]["ins"] > 0
+
+
 def test_processes_that_divide_the_searches_find_the_same_scales(
     tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken
 
-from fewer.data.tokenizers import fold_space, load_tokenizer
+from fewer.data.spelling import fold_space
+from fewer.data.tokenizers import load_tokenizer
 from fewer.data.whisper_tokens import WhisperTokenizer
 from fewer.errors import FewerError
 from fewer.models.word_ngram import Piece

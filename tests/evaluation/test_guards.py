@@ -5,20 +5,12 @@ import random
 import pytest
 
 from fewer.evaluation import guards
-from fewer.evaluation.guards import UtteranceSet, text_overlap, tuned_on_itself, utterances_fingerprint
+from fewer.evaluation.guards import text_overlap, utterances_fingerprint
 
 
 def test_a_fingerprint_names_the_utterances_not_their_order() -> None:
     assert utterances_fingerprint(["b", "a"]) == utterances_fingerprint(["a", "b"])
     assert utterances_fingerprint(["ab", "c"]) != utterances_fingerprint(["a", "bc"])
-
-
-def test_a_result_on_the_tuning_set_is_marked_by_content_or_name() -> None:
-    dev, test = UtteranceSet.of("dev-other", ["a", "b"]), UtteranceSet.of("test-other", ["c"])
-    assert tuned_on_itself(dev, UtteranceSet.of("renamed", ["b", "a"]))
-    assert tuned_on_itself(dev, UtteranceSet.of("dev-other", ["a"]))
-    assert not tuned_on_itself(dev, test)
-    assert not tuned_on_itself(None, test)
 
 
 REFS = {

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewer.data.spelling import capitals
+from fewer.data.spelling import capitals, fold_space
 from fewer.errors import FewerError
-from fewer.evaluation.normalise import fold_space, load_normaliser
+from fewer.evaluation.normalise import load_normaliser
 
 needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None, reason="Hugging Face transformers is not installed"

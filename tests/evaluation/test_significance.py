@@ -12,7 +12,7 @@ import pytest
 
 from fewer.evaluation.alignment import align
 from fewer.evaluation.network import Edit
-from fewer.evaluation.significance import bootstrap, interval, matched_pairs, segments, two_sided
+from fewer.evaluation.significance import bootstrap, chance, interval, matched_pairs, segments, two_sided
 from fewer.evaluation.wer import score
 from tests.evaluation import sctk
 
@@ -76,6 +76,14 @@ def test_p_is_twice_the_smaller_tail() -> None:
     assert two_sided(differences) == pytest.approx(2 * 6 / 101)
     assert two_sided(np.zeros(100)) == 1.0
     assert two_sided(np.full(99, -1.0)) == pytest.approx(0.02)
+    assert two_sided(np.full(9999, -1.0), 0.25) == 0.5
+
+
+def test_a_few_units_can_tell_no_more_than_a_sign_test() -> None:
+    errors = np.array([[1, 0, 3, 2, 5], [2, 1, 3, 2, 4]])
+    assert chance(errors, np.arange(5)) == 0.5**3
+    assert chance(errors, np.array([0, 0, 1, 1, 0])) == 0.5
+    assert chance(errors[[0, 0]], np.arange(5)) == 1.0
 
 
 def test_two_correct_words_end_a_segment() -> None:

@@ -238,3 +238,13 @@ def test_resampled_sets_without_reference_words_do_not_count_in_a_comparison() -
     # Drawn with words: b alone (no difference), or a and b, which is twice as likely.
     assert (comparison.low, comparison.high) == (-25.0, 0.0)
     assert comparison.better == pytest.approx(2 / 3, abs=0.02)
+
+
+def test_one_utterance_proves_nothing() -> None:
+    refs = {"a": "w x y z"}
+    comparison = compare(score(refs, {"a": "w x y z"}), score(refs, {"a": "w x y"}))
+    assert (comparison.better, comparison.sure, comparison.p_bootstrap) == (1.0, 0.5, 1.0)
+    refs = {str(n): "w x y z" for n in range(10)}
+    comparison = compare(score(refs, refs), score(refs, dict.fromkeys(refs, "w x y")))
+    assert comparison.p_bootstrap == pytest.approx(2 * 0.5**10)
+    assert comparison.sure == 1 - 0.5**10

@@ -85,7 +85,7 @@ def command(
         system = load_system(recogniser, lm, folder, ctc, end_by)
         methods.append(tuning_method(name, system, batches, search, identity(system, search, manifest), processes))
     check_methods(methods, options)  # before the dev set is encoded, which may take a while
-    batches.extend(encode_set(System(recogniser), Manifest(manifest)))
+    batches.extend(encode_set(System(recogniser), Manifest(manifest, transcripts=False)))
     results = tune_all(methods, options, metric, out, manifest.stem)
     for name, result in results.items():
         print(_line(name, result))

@@ -14,6 +14,11 @@ TITLES = {"MR": "MISTER", "MRS": "MISSUS", "DR": "DOCTOR", "MESSRS": "MESSIEURS"
 ELIDED = {"TIS", "TWAS", "TWERE", "TWILL", "TWOULD", "EM", "TWIXT", "GAINST", "NEATH"}  # begin with an apostrophe
 
 
+def fold_space(text: str) -> str:
+    """Words separated by single blanks."""
+    return " ".join(text.split())
+
+
 def spell(case: Case) -> Callable[[str], str]:
     """What changes a line."""
     functions: dict[str, Callable[[str], str]] = {"none": str, "upper": str.upper, "lower": str.lower}

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fewer.data.tokenizers import fold_space
+from fewer.data.spelling import fold_space
 
 Style = Callable[[str], str]
 

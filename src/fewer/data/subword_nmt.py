@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from fewer.data.lines import read_lines
-from fewer.data.tokenizers import END, END_LABEL, Tokenizer, fold_space
+from fewer.data.spelling import fold_space
+from fewer.data.tokenizers import END, END_LABEL, Tokenizer
 from fewer.errors import FewerError
 
 CONTINUES = "@@"

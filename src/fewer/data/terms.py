@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fewer.data.lines import read_lines
-from fewer.data.tokenizers import Tokenizer, fold_space
+from fewer.data.spelling import fold_space
+from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 
 

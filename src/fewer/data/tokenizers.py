@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import sentencepiece
 
+from fewer.data.spelling import fold_space
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json, write_json
 from fewer.progress import say
@@ -275,11 +276,6 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
             counts = Counter({word: count for word, count in counts.items() if count > rarest})
             rarest += 1
     return counts
-
-
-def fold_space(text: str) -> str:
-    """Words separated by single blanks."""
-    return " ".join(text.split())
 
 
 def _by_frequency(counts: Counter[str]) -> list[str]:

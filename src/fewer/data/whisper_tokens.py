@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from fewer.data.tokenizers import Tokenizer, fold_space
+from fewer.data.spelling import fold_space
+from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json
 from fewer.hugging_face import loading

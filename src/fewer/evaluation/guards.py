@@ -34,11 +34,6 @@ class UtteranceSet:
         return cls(name, utterances_fingerprint(ids))
 
 
-def tuned_on_itself(tuned: UtteranceSet | None, scored: UtteranceSet) -> bool:
-    """Whether the scales of a result come from the very set it is scored on: the same utterances or the same name."""
-    return tuned is not None and (tuned.fingerprint == scored.fingerprint or tuned.name == scored.name)
-
-
 @dataclass(frozen=True)
 class Overlap:
     """Test transcripts that stand in the text a language model was trained on."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fewer.data.spelling import capitals
+from fewer.data.spelling import capitals, fold_space
 from fewer.errors import FewerError
 from fewer.evaluation.glm import Glm
 from fewer.files import read_json
@@ -51,11 +51,6 @@ def load_normaliser(name: str) -> Normaliser:
     raise FewerError(
         f"unknown normaliser '{name}': there are none, librispeech, basic, english, english:PATH and glm:PATH"
     )
-
-
-def fold_space(text: str) -> str:
-    """Words separated by single blanks."""
-    return " ".join(text.split())
 
 
 def basic(text: str) -> str:

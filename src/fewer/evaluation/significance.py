@@ -56,11 +56,20 @@ def interval(rates: Floats, confidence: float = CONFIDENCE) -> tuple[float, floa
     return float(low), float(high)
 
 
-def two_sided(differences: Floats) -> float:
+def chance(errors: Ints, units: Ints) -> float:
+    """How likely all units that two systems differ in would favour the same one by chance. (2, U), (U,)
+
+    Draws from a few units differ too little to tell, so nothing may be surer than this.
+    """
+    differing = np.count_nonzero(_by_unit(errors[0] - errors[1], units, int(units.max()) + 1))
+    return float(0.5**differing)
+
+
+def two_sided(differences: Floats, by_chance: float = 0.0) -> float:
     """p of no difference: twice the smaller share of draws on either side of zero, never exactly zero."""
     finite = differences[np.isfinite(differences)]
     below, above = int((finite <= 0).sum()), int((finite >= 0).sum())
-    return min(1.0, 2 * (min(below, above) + 1) / (len(finite) + 1))
+    return min(1.0, 2 * max((min(below, above) + 1) / (len(finite) + 1), by_chance))
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from typing import Any, Literal
 
 from fewer.data.lines import read_lines, read_raw_lines
 from fewer.data.manifest_index import checked_cut
+from fewer.data.spelling import fold_space
 from fewer.errors import FewerError
 from fewer.evaluation import formats
 from fewer.evaluation.formats import Segment, Word
-from fewer.evaluation.normalise import Function, Normaliser, fold_space
+from fewer.evaluation.normalise import Function, Normaliser
 from fewer.evaluation.wer import listed
 from fewer.search.nbest import FORMAT, Header, Hypothesis, LengthPolicy, NBest, read_header, read_nbest
 

@@ -26,6 +26,7 @@ from fewer.evaluation.significance import (
     Ints,
     MatchedPairs,
     bootstrap,
+    chance,
     interval,
     matched_pairs,
     two_sided,
@@ -248,11 +249,17 @@ class Comparison:
     high: float
     p_bootstrap: float  # two-sided
     better: float  # share of resampled test sets (those with words) on which the first system has fewer errors
+    chance: float  # of all units that differ favouring the same system
     matched_pairs: MatchedPairs
 
     @property
     def p_matched_pairs(self) -> float:
         return self.matched_pairs.p
+
+    @property
+    def sure(self) -> float:
+        """How sure one may be that the first is better: as often as resampled, but no more than a few units allow."""
+        return min(self.better, 1 - self.chance)
 
     def to_json(self) -> dict[str, Any]:
         pairs = self.matched_pairs
@@ -286,12 +293,14 @@ def compare(first: Result, second: Result) -> Comparison:
     differences = rates[0] - rates[1]
     differences = differences[~np.isnan(differences)]
     low, high = interval(differences)
+    by_chance = chance(errors, first.units)
     return Comparison(
         difference=first.wer - second.wer,
         low=low,
         high=high,
-        p_bootstrap=two_sided(differences),
+        p_bootstrap=two_sided(differences, by_chance),
         better=float((differences < 0).mean()),
+        chance=by_chance,
         matched_pairs=matched_pairs(first.alignments, alignments),
     )
 

@@ -116,7 +116,7 @@ def choose(
     best = min(results, key=lambda name: results[name].wer)
     compared = compare(results[best].chosen.result, alone.chosen.result)
     plain = trials.result(systems["none"], usual.scales("none"))
-    better = min(compared.better, compare(results[best].chosen.result, plain).better)
+    better = min(compared.sure, compare(results[best].chosen.result, plain).sure)
     facts = {
         "set": trials.manifest.stem,
         "utterances": len(alone.chosen.result.ids),
@@ -136,7 +136,7 @@ def choose(
             f"{best} has WER {results[best].wer:.2f} % against {alone.wer:.2f} % without an LM, better in "
             f"{100 * better:.0f} % of resampled dev sets: not beyond doubt, so nothing is added"
         )
-    sure = compare(alone.chosen.result, plain).better >= confidence
+    sure = compare(alone.chosen.result, plain).sure >= confidence
     return Choice("none", _own(alone.scales) if sure else usual.scales("none"), facts | {"kept": True})
 
 

@@ -318,7 +318,7 @@ def _is_measured(ilm: Path) -> bool:
 def _check_same(config: TrainConfig, folder: Path) -> None:
     """A model that was trained elsewhere must be the one that is meant."""
     there = parse_train_config(read_yaml(folder / CONFIG), folder / CONFIG)
-    if changes := changed_keys(effective(there), effective(config)):
+    if changes := changed_keys(effective(there, ending=True), effective(config, ending=True)):
         raise _another(folder, "trained", changes)
 
 

@@ -119,10 +119,10 @@ def plot_table(results: Results, out: str | Path) -> Path:
 
 def _panel(axis: "Axes", results: Results, rows: list[Row], set_name: str) -> None:
     """One set's rates and intervals, row by row."""
-    base = next((row.wer[set_name].wer for row in rows if row.method == "sf" and set_name in row.wer), None)
-    if base is not None:
-        axis.axvline(base, color=MUTED, lw=0.8, ls=(0, (3, 3)))
     for height, row in enumerate(rows):
+        base = results.baseline(row) or (row if row.method == "sf" else None)
+        if base is not None and set_name in base.wer:
+            axis.plot(2 * [base.wer[set_name].wer], [height - 0.5, height + 0.5], color=MUTED, lw=0.8, ls=(0, (3, 3)))
         score = row.wer.get(set_name)
         if score is None:
             continue

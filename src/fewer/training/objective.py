@@ -1,6 +1,5 @@
 """What training minimises (SPEC §2, §5). Every function gives a sum; the trainer divides by the global label count."""
 
-import math
 from collections.abc import Iterable
 
 import torch
@@ -21,13 +20,6 @@ def smoothed_cross_entropy(log_probs: Tensor, labels: Tensor, lengths: Tensor, s
         other = smoothing / (log_probs.shape[2] - 1)
         score = (1 - smoothing - other) * score + other * log_probs.sum(2)
     return -score.masked_fill(~length_mask(lengths, labels.shape[1]), 0.0).sum()
-
-
-def smoothed_target_entropy(smoothing: float, vocab_size: int) -> float:
-    """Entropy of one smoothed target: what the cross entropy of a perfect model still is, per label."""
-    if smoothing == 0:
-        return 0.0
-    return -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(smoothing / (vocab_size - 1))
 
 
 def ctc_loss_sum(log_probs: Tensor, lengths: Tensor, labels: Tensor, label_lengths: Tensor) -> Tensor:

@@ -219,7 +219,7 @@ class _Tuning:
         enough = lowest.wer + self.landscape.margin(lowest.wer, lowest.result.errors.words) + ROUNDING
         chosen = [trial for trial in self.trials if trial.wer <= enough][-1]
         baseline = self.trials[0]
-        improved = compare(chosen.result, baseline.result).better
+        improved = compare(chosen.result, baseline.result).sure
         kept_baseline = self.options.no_harm and chosen is not baseline and improved < self.options.confidence
         if kept_baseline:
             chosen = baseline

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewer.data.corpora.texts import Case, fisher_text, fold_space, stm_text, switchboard_text, tedlium_text
+from fewer.data.corpora.texts import Case, fisher_text, stm_text, switchboard_text, tedlium_text
+from fewer.data.spelling import fold_space
 
 
 @pytest.mark.parametrize(

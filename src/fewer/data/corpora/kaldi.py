@@ -10,7 +10,7 @@ from pathlib import Path
 from fewer.data.corpora.corpus import Items, Problem, Source, SpeechSet, Utterance
 from fewer.data.corpora.disk_table import DiskTable
 from fewer.data.corpora.places import find_root, numbered_lines, seconds, subfolders
-from fewer.data.corpora.texts import fold_space
+from fewer.data.spelling import fold_space
 from fewer.errors import FewerError
 
 # The pipe that Kaldi's recipes write for SPHERE files, of which fewer reads the wanted channel itself.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fewer.data.corpora.corpus import Items, Problem, Source, SpeechSet, Utterance
 from fewer.data.corpora.places import find_root, numbered_lines, subfolders
-from fewer.data.corpora.texts import fold_space
+from fewer.data.spelling import fold_space
 
 
 def sets(source: Source) -> list[SpeechSet]:

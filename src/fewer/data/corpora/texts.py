@@ -41,11 +41,6 @@ class Case(StrEnum):
         return text if self is Case.KEEP else text.lower() if self is Case.LOWER else text.upper()
 
 
-def fold_space(text: str) -> str:
-    """Words separated by single blanks."""
-    return " ".join(text.split())
-
-
 def switchboard_text(text: str) -> str:
     """The words of a line of the MS-State transcripts; empty if nobody speaks."""
     text = _NON_SPEECH.sub(" ", _ASIDE.sub(" ", text.lower()))

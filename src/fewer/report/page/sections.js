@@ -95,7 +95,8 @@ function showPerplexities(run, node) {
   const body = el("div", {});
   const draw = (set) => {
     const points = rows.filter((row) => row.wer[set]).map((row) => ({ name: row.name, x: row.ppl, y: row.wer[set].wer, low: row.wer[set].low, high: row.wer[set].high }));
-    const base = run.rows.find((row) => row.method === "sf" && row.wer[set]);
+    const bases = new Set(rows.map((row) => row.baseline)); // one for each recogniser
+    const base = bases.size === 1 && run.rows.find((row) => bases.has(row.key) && row.wer[set]);
     const on = [...new Set(rows.map((row) => row.pplSet).filter(Boolean))].join(", ");
     const chart = scatterChart({
       points,
