@@ -5,6 +5,7 @@
 Texts from data are drawn as they are, never as formulas.
 """
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,6 +25,7 @@ INK = ("#083b4c", "#0d5867", "#1f7a80", "#4b9d97", "#83bdae", "#b3d6c5", "#d6e6d
 DARK, MUTED, LINE, CHOSEN = "#1b2326", "#58646a", "#e2dfd6", "#ff7a45"
 Tuned: TypeAlias = tuple[str, Surface, dict[str, float]]  # name, WER over two scales, the tuned point
 DOTS = 160  # per inch, of PNG files
+NAME = 48  # characters of a row's name at the most
 
 
 def write_plots(run: str | Path, folder: str | Path, suffix: str = "png") -> list[Path]:
@@ -86,15 +88,18 @@ def plot_table(results: Results, out: str | Path) -> Path:
     """The rows as dots with their intervals, one panel for each set, shallow fusion as a dashed line."""
     grid = make_grid(results)
     rows = [line.row for line in grid.lines]
-    figure = _figure(2.6 + 2.7 * len(results.sets), 1.3 + 0.34 * len(rows))
-    ratios = [2.3] + [2.7] * len(results.sets)
+    longest = max(len(_short(row.name, NAME)) for row in rows)
+    width = max(2.3, 1.2 + 0.082 * longest)  # inches
+    figure = _figure(0.3 + width + 2.7 * len(results.sets), 1.3 + 0.34 * len(rows))
+    ratios = [width] + [2.7] * len(results.sets)
     names, *panels = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
     names.set_axis_off()
-    for place, (title, align) in {0.0: ("Method", "left"), 0.78: ("λ1", "right"), 1.0: ("λ2", "right")}.items():
+    first = 1 - 0.5 / width  # where λ1 ends
+    for place, (title, align) in {0.0: ("Method", "left"), first: ("λ1", "right"), 1.0: ("λ2", "right")}.items():
         names.text(place, -1, title, ha=align, va="center", fontsize=9, color=MUTED)
     for height, row in enumerate(rows):
-        names.text(0, height, _short(row.name), ha="left", va="center", fontsize=10, color=DARK, parse_math=False)
-        for place, scale in ((0.78, row.lm_scale), (1.0, row.ilm_scale)):
+        names.text(0, height, _short(row.name, NAME), ha="left", va="center", fontsize=10, color=DARK, parse_math=False)
+        for place, scale in ((first, row.lm_scale), (1.0, row.ilm_scale)):
             names.text(place, height, number(scale), ha="right", va="center", fontsize=9, color=MUTED)
     for axis, set_name in zip(panels, results.sets, strict=True):
         _panel(axis, results, rows, set_name)
@@ -111,9 +116,8 @@ def plot_table(results: Results, out: str | Path) -> Path:
             color=MUTED,
             parse_math=False,
         )
-    figure.suptitle(
-        _short(results.title, 70), x=0.01, ha="left", fontsize=12, fontweight="bold", color=DARK, parse_math=False
-    )
+    title = textwrap.fill(_short(results.title, 140), int(figure.get_figwidth() / 0.11))
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=DARK, parse_math=False)
     return _save(figure, out)
 
 
