@@ -73,6 +73,18 @@ def test_the_results_have_a_row_for_each_method_in_order(run: Path) -> None:
     assert results["warnings"] == []  # its sentences are too short to be looked for
 
 
+@pytest.mark.parametrize(("option", "other"), [("sub_epochs", 6), ("final", "last")])
+def test_a_shared_model_whose_training_ended_elsewhere_is_refused(
+    tones: Path, tmp_path: Path, option: str, other: Any
+) -> None:
+    values = experiment_values(tones) | {"models": str(tones)}
+    assert Experiment(parse_config(ExperimentConfig, values, "tones"), tmp_path).recogniser("aed") == tones / "aed"
+    values["recognisers"]["aed"]["train"][option] = other
+    experiment = Experiment(parse_config(ExperimentConfig, values, "tones"), tmp_path)
+    with pytest.raises(FewerError, match=rf"aed was trained with another configuration(.|\n)*{option}: .* there"):
+        experiment.recogniser("aed")
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_finished_experiment_is_not_done_twice_nor_by_other_processes(run: Path, tones: Path, processes: int) -> None:
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*.safetensors")}

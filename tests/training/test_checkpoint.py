@@ -94,3 +94,23 @@ def test_moments_go_back_to_the_weights_they_belong_to() -> None:
         return torch.optim.Adam([p for p in net.parameters() if p.requires_grad], lr=0.1)
 
     assert torch.equal(trained_twice(False), trained_twice(True))
+
+
+def test_moments_of_a_weight_lie_in_memory_as_it_does(tmp_path: Path) -> None:
+    """A fused optimiser goes through both in the order of memory."""
+
+    def trained_twice(resume: bool) -> torch.Tensor:
+        torch.manual_seed(0)
+        net = nn.Conv2d(2, 3, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.1, fused=True)
+        for step in range(4):
+            if step == 2 and resume:
+                save_tensors(tmp_path / "x.safetensors", training_tensors(net, optimizer))
+                optimizer = torch.optim.Adam(net.parameters(), lr=0.1, fused=True)
+                load_moments(optimizer, net, load_tensors(tmp_path / "x.safetensors")[0])
+            optimizer.zero_grad()
+            net(torch.arange(50.0).view(1, 2, 5, 5) / 50).square().sum().backward()
+            optimizer.step()
+        return net.weight.detach()
+
+    assert torch.equal(trained_twice(False), trained_twice(True))

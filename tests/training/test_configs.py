@@ -43,6 +43,7 @@ def test_the_kind_of_model_decides_what_a_configuration_may_say(tones: Path) -> 
     [
         ({"growing": {"starts": [2, 3]}}, "give 1 sub-epochs"),
         ({"growing": {"starts": [1]}}, "from sub-epoch 2 on"),
+        ({"growing": {"starts": [6]}}, "growing.starts: training ends with sub-epoch 5.* set sub_epochs to 6 or"),
         ({"ctc_scale": 0}, "model.ctc and ctc_scale"),
         ({"features": {"kind": "mfcc", "dim": 13}}, "features.dim is 13, but model.encoder.features is 12"),
         ({"initial": "somewhere"}, "does not grow"),
@@ -85,6 +86,8 @@ def test_only_what_decides_the_weights_counts_as_a_change(tones: Path) -> None:
     config = parse_train_config(values, "x")
     longer = parse_train_config(values | {"sub_epochs": 9, "workers": 2, "checkpoint_minutes": 1}, "x")
     assert changed_keys(effective(config), effective(longer)) == []
+    end = changed_keys(effective(config, ending=True), effective(longer, ending=True))
+    assert end == ["sub_epochs: 5 there, 9 now"]
     other = parse_train_config(values | {"smoothing": 0.2, "augment": None}, "x")
     changes = changed_keys(effective(config), effective(other))
     assert changes[-1] == "smoothing: 0.1 there, 0.2 now"

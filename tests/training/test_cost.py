@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fewer.data.tokenizers import train_characters
 from fewer.models.aed import AED
 from fewer.training.configs import AedTrainConfig, parse_train_config
 from fewer.training.cost import Amount, dry_run, forward_flops, matmul_speed, parameter_counts, phases
@@ -103,6 +104,27 @@ def test_a_dry_run_of_language_models(tmp_path: Path) -> None:
     text = dry_run(parse_train_config(values, "x"))
     assert "2 × 8" in text
     assert f"{3 * 250:,} steps" in text
+
+
+def test_a_dry_run_reads_a_text_as_training_does(tmp_path: Path) -> None:
+    """In the spelling that is asked for, and without the lines that it leaves empty."""
+    write_tones(tmp_path)
+    train_characters(["ABCD "]).save(tmp_path / "tokenizer.json")
+    (tmp_path / "text.txt").write_text("“ab,”  cd!\n\n \n12 ab\nd-c\n")
+    values = lm_values(tmp_path, {"kind": "lstm_lm", "embedding": 4, "size": 8})
+    values["data"] |= {"train": [str(tmp_path / "text.txt")], "case": "librispeech"}
+    (phase,) = phases(parse_train_config(values, "x"))
+    assert phase.amount is not None
+    assert (2 * phase.amount.sequences, 2 * phase.amount.labels) == (2, len("AB CD") + len("D C") + 2)
+
+
+def test_what_is_expected_of_a_text_spares_reading_it(tmp_path: Path) -> None:
+    write_tones(tmp_path)
+    values = lm_values(tmp_path, {"kind": "lstm_lm", "embedding": 4, "size": 8})
+    values["expected"] = {"sentences": 1000, "labels": 20_000}
+    (phase,) = phases(parse_train_config(values, "x"))
+    assert phase.amount is not None
+    assert 2 * phase.amount.labels == 20_000
 
 
 def test_the_speed_of_matrix_products_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

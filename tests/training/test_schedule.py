@@ -51,6 +51,16 @@ def test_a_decay_on_perplexity_as_for_transformer_lms() -> None:
     assert rates(config, [*ce, 0.0]) == pytest.approx([1, 1, 1, 0.8, 0.8, 0.64])
 
 
+def test_losses_of_two_kinds_are_never_compared() -> None:
+    """The third loss is far above the second, but of another kind; from the fourth on there is something to compare."""
+    config = ScheduleConfig(peak=1.0, newbob=NewbobConfig(window=4, decay=0.5, hold=1, relative_to_rate=False))
+    history: list[Finished] = []
+    for loss, kind in [(2.0, "ctc"), (2.0, "ctc"), (6.0, "ce"), (3.0, "ce"), (3.0, "ce"), (3.0, "ce")]:
+        history.append(Finished(learning_rate(config, history), loss, kind))
+    assert [finished.rate for finished in history] == [1, 1, 0.5, 0.5, 0.5, 0.5]
+    assert learning_rate(config, [*history, *history[-3:]]) == 0.25
+
+
 def test_without_newbob_the_rate_stays() -> None:
     assert rates(ScheduleConfig(peak=0.3), [1.0, 2.0, 3.0]) == [0.3, 0.3, 0.3]
 

@@ -13,7 +13,7 @@ import torch
 from fewer.errors import FewerError
 from fewer.training.records import read_curves
 from fewer.training.task import Moment
-from fewer.training.trainer import Trainer, _Silent
+from fewer.training.trainer import Progress, Trainer, _Silent
 from fewer.training.world import alone
 from tests.training.processes import run_in_group, run_killed, run_to_end
 from tests.training.toy_task import ToyTask, toy_config, toy_process, train_toy
@@ -198,7 +198,7 @@ def test_growing_starts_from_the_old_weights_without_moments(tmp_path: Path) -> 
     trainer = Looking(ToyTask(grows_at=3), toy_config(), tmp_path, alone(), "toy")
     trainer.run()
     assert trainer.seen
-    assert trainer.progress.best() in (3, 4)
+    assert trainer.progress.best(trainer.task.watched) in (3, 4)
 
 
 def test_the_final_weights_are_the_best_ones_unless_the_last_are_asked_for(tmp_path: Path) -> None:
@@ -214,6 +214,15 @@ def test_the_final_weights_are_the_best_ones_unless_the_last_are_asked_for(tmp_p
     history = [entry["dev_ce"] for entry in best.progress.history]
     assert min(history) < history[-1]
     assert losses == pytest.approx([min(history), history[-1]])
+
+
+def test_the_best_sub_epoch_is_one_judged_as_the_last_one_is() -> None:
+    losses = [(3.0, 0.1), (0.2, 0.3), (0.4, 0.05), (0.5, 0.01)]  # ce and ctc of a sub-epoch
+    history = [{"sub_epoch": n, "stage": 0, "dev_ce": ce, "dev_ctc": ctc} for n, (ce, ctc) in enumerate(losses, 1)]
+    progress = Progress(history=history)
+    assert progress.best(lambda sub_epoch: "ce") == 2
+    assert progress.best(lambda sub_epoch: "ctc") == 4
+    assert progress.best(lambda sub_epoch: "ctc" if sub_epoch < 3 else "ce") == 3
 
 
 def test_batches_read_by_worker_processes_give_the_same_weights(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from torch.nn import functional
 from fewer.data.plan import Items, Plan, PlanConfig, make_plan
 from fewer.data.reading import Batches
 from fewer.training.objective import l2, smoothed_cross_entropy
-from fewer.training.task import Losses, Moment
+from fewer.training.task import Losses, Moment, Task
 from fewer.training.trainer import Trainer, TrainerConfig
 from fewer.training.world import World, alone, joined
 
@@ -60,7 +60,7 @@ class ToyData(Batches[ToyBatch]):
         return ToyBatch(ids, nn.utils.rnn.pad_sequence(labels, batch_first=True), lengths)
 
 
-class ToyTask:
+class ToyTask(Task):
     """Item number `poison` makes the loss infinite after the first sub-epoch, or its gradient alone."""
 
     def __init__(

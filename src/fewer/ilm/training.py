@@ -16,7 +16,7 @@ from fewer.models.context import Context
 from fewer.models.encoded import length_mask
 from fewer.training.lm_task import LmTask
 from fewer.training.schedule import NewbobConfig, ScheduleConfig
-from fewer.training.task import Losses, Moment
+from fewer.training.task import Losses, Moment, Task
 from fewer.training.trainer import Trainer, TrainerConfig
 from fewer.training.world import World
 
@@ -48,7 +48,7 @@ def distil(
     return train_context(config, DistilTask(config, aed, train, dev), folder, world, fingerprint)
 
 
-class DistilTask:
+class DistilTask(Task):
     """Minimise the mean KL from P_AED(· | y_<i, x) to P_ILM(· | y_<i): the best ILM is then the average over x."""
 
     def __init__(self, config: IlmConfig, aed: AED, train: Batches[Batch], dev: Batches[Batch]):

@@ -14,10 +14,12 @@ from fewer.models.encoded import Encoded
 from fewer.training.configs import AedTrainConfig
 from fewer.training.growing import grow, stage_config
 from fewer.training.objective import ctc_loss_sum, l2, local_fusion, off_diagonal, smoothed_cross_entropy
-from fewer.training.task import Losses, Moment
+from fewer.training.task import Losses, Moment, Task
+
+ENCODER = ("encoder.", "ctc.")  # how the names of the weights begin that CTC alone trains
 
 
-class AedTask:
+class AedTask(Task):
     """The paper's objective (SPEC §2), with local fusion (SPEC §5) if an external LM is given."""
 
     def __init__(
@@ -46,9 +48,9 @@ class AedTask:
 
     def losses(self, module: Any, batch: Batch, moment: Moment) -> Losses:
         encoded = module.encode(batch.features, batch.feature_lengths)
-        if moment.training and moment.sub_epoch <= self.config.encoder_first:
+        if moment.training and self._encoder_first(moment.sub_epoch):
             ctc = self._ctc(module, encoded, batch)
-            return Losses(self.config.ctc_scale * ctc, {"ce": ctc.detach(), "ctc": ctc.detach()})
+            return Losses(self.config.ctc_scale * ctc, {"ctc": ctc.detach()})
         decoded = module.teacher_forced(encoded, batch.labels)
         log_probs = functional.log_softmax(decoded.logits.float(), dim=-1)  # (B, N, V)
         if self.external_lm is not None:
@@ -79,6 +81,18 @@ class AedTask:
         if not self.config.l2:
             return None
         return l2(module.l2_parameters(), self.config.l2)
+
+    def resting(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
+        """The decoder and its attention, while the encoder comes first."""
+        if not self._encoder_first(sub_epoch):
+            return []
+        return [parameter for name, parameter in module.named_parameters() if not name.startswith(ENCODER)]
+
+    def watched(self, sub_epoch: int) -> str:
+        return "ctc" if self._encoder_first(sub_epoch) else "ce"
+
+    def _encoder_first(self, sub_epoch: int) -> bool:
+        return sub_epoch <= self.config.encoder_first
 
     @torch.no_grad()
     def _lm_log_probs(self, labels: Tensor) -> Tensor:

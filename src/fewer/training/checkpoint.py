@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -123,14 +124,15 @@ def load_matching(
 
 
 def load_moments(optimizer: Optimizer, module: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Give the optimiser its moments back."""
+    """Give the optimiser its moments back, in memory as their weights are: a fused optimiser takes them to be."""
+    weights = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
     moments: dict[str, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith(OPTIMIZER):
-            parameter, _, key = name.removeprefix(OPTIMIZER).rpartition(":")
-            moments.setdefault(parameter, {})[key] = tensor.clone()
-    names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
-    state = {index: moments[name] for index, name in enumerate(names) if name in moments}
+            weight, _, key = name.removeprefix(OPTIMIZER).rpartition(":")
+            like = weights[weight].detach() if tensor.shape == weights[weight].shape else tensor  # else a step count
+            moments.setdefault(weight, {})[key] = torch.empty_like(like, device=tensor.device).copy_(tensor)
+    state = {index: moments[name] for index, name in enumerate(weights) if name in moments}
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

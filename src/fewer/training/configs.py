@@ -27,7 +27,8 @@ from fewer.training.growing import GrowingConfig
 from fewer.training.trainer import TrainerConfig
 
 LmConfig = Annotated[LstmLmConfig | TransformerLmConfig | DecoderLikeLmConfig, Field(discriminator="kind")]
-WITHOUT_EFFECT = {"sub_epochs", "device", "workers", "checkpoint_minutes", "tensorboard", "expected", "final"}
+WITHOUT_EFFECT = {"device", "workers", "checkpoint_minutes", "tensorboard", "expected"}
+ENDING = {"sub_epochs", "final"}  # they decide only where training ends: it may go on with others
 
 
 class ExpectedSpeech(Config):
@@ -48,7 +49,7 @@ class ExpectedText(Config):
 class SpeechConfig(Config):
     train: Path  # manifest
     dev: Path  # manifest
-    statistics: Path | None = None  # features' mean and deviation; None: measured on the training set
+    statistics: Path | None = None  # features' mean and deviation; None: those of `initial`, or of the training set
     batches: UtteranceConfig = UtteranceConfig.model_validate({})  # of the training set; dev takes its sizes
     skip_bad: bool = False  # leave out lines of the manifests that cannot be used, instead of an error
 
@@ -103,6 +104,11 @@ class AedTrainConfig(_TrainConfig):
         if self.growing is not None:
             if problem := self.growing.problem(self.model.encoder.layers):
                 raise ValueError(problem)
+            if (last := max(self.growing.starts, default=0)) > self.sub_epochs:
+                raise ValueError(
+                    f"growing.starts: training ends with sub-epoch {self.sub_epochs}, before the encoder has all of "
+                    f"its layers; set sub_epochs to {last} or more, or let it grow earlier"
+                )
             if self.initial is not None:
                 raise ValueError("initial: a model that starts from given weights does not grow; leave out `growing`")
         if self.initial_part != "all" and self.initial is None:
@@ -180,12 +186,14 @@ def find_config(source: str | Path) -> Path:
     raise FewerError(f"{source} is neither a file nor a recipe; the recipes are: {names}")
 
 
-def effective(config: TrainConfig, only_set: bool = False) -> dict[str, Any]:
+def effective(config: TrainConfig, only_set: bool = False, ending: bool = False) -> dict[str, Any]:
     """What of a configuration decides the trained weights at each sub-epoch, as JSON values.
 
     only_set: without what has its default, so that an option that a later version adds changes nothing.
+    ending: also what decides which weights are the final ones.
     """
-    return config.model_dump(mode="json", exclude=WITHOUT_EFFECT, exclude_defaults=only_set)
+    exclude = WITHOUT_EFFECT if ending else WITHOUT_EFFECT | ENDING
+    return config.model_dump(mode="json", exclude=exclude, exclude_defaults=only_set)
 
 
 def changed_keys(old: Any, new: Any, prefix: str = "") -> list[str]:

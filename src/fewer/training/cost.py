@@ -6,9 +6,10 @@ how fast this machine multiplies matrices. Real steps reach a part of that speed
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -21,7 +22,7 @@ from fewer.data.tokenizers import load_tokenizer
 from fewer.models.aed import AedConfig
 from fewer.models.lm import TransformerLmConfig
 from fewer.progress import progress
-from fewer.training.configs import AedTrainConfig, TrainConfig
+from fewer.training.configs import AedTrainConfig, LmTrainConfig, TrainConfig
 from fewer.training.growing import stage_config
 from fewer.training.model_folder import ModelConfig, build_model
 from fewer.training.schedule import learning_rate
@@ -63,7 +64,11 @@ class Phase:
 
 
 def phases(config: TrainConfig) -> list[Phase]:
-    """The schedule by sub-epoch. Amounts come from the data if it is here, else from `expected`."""
+    """The schedule by sub-epoch. Amounts of speech come from the manifest if it is here, else from `expected`.
+
+    Of text they come from `expected` if that is given: else all of the text has to be read. It is never tokenised,
+    but for a sample.
+    """
     amount = _amounts(config)
     starts = [start for start in sorted(_changes(config)) if start <= config.sub_epochs]
     result: list[Phase] = []
@@ -104,9 +109,11 @@ def _amounts(config: TrainConfig) -> Callable[[int], Amount] | None:
     if config.expected is not None:
         return _divided(config, config.expected.sentences, config.expected.labels, 0)
     if all(path.exists() for path in config.data.train):
-        lines = [len(line) for path in config.data.train for line in progress(read_text(path), f"reading {path.name}")]
-        per_character = _labels_per_character(config, [text for path in config.data.train for text in _some(path)])
-        return _divided(config, len(lines), sum(lines) * per_character + len(lines), 0)
+        texts = config.data.train
+        lengths = [len(line) for path in texts for line in progress(_sentences(config, path), f"reading {path.name}")]
+        sample = [line for path in texts for line in islice(_sentences(config, path), SAMPLE)]
+        labels = sum(lengths) * _labels_per_character(config, sample) + len(lengths)
+        return _divided(config, len(lengths), labels, 0)
     return None
 
 
@@ -147,8 +154,9 @@ def _labels_per_character(config: TrainConfig, texts: list[str]) -> float:
     return sum(len(tokenizer.encode(text)) for text in texts) / max(sum(map(len, texts)), 1)
 
 
-def _some(path: Any) -> list[str]:
-    return [text for text, _ in zip(read_text(path), range(SAMPLE), strict=False)]
+def _sentences(config: LmTrainConfig, path: Path) -> Iterator[str]:
+    """The lines of a text that are trained on, as they are tokenised."""
+    return filter(str.strip, read_text(path, config.data.case))
 
 
 def forward_flops(config: ModelConfig, amount: Amount) -> float:

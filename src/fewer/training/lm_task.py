@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from fewer.data.batches import TextBatch
 from fewer.data.reading import Batches
 from fewer.training.objective import smoothed_cross_entropy
-from fewer.training.task import Losses, Moment
+from fewer.training.task import Losses, Moment, Task
 
 
-class LmTask:
+class LmTask(Task):
     """Cross entropy of every label given those before it. Any module with `log_probs(labels)` will do."""
 
     def __init__(

@@ -13,14 +13,14 @@ from fewer.data.augment import SpecAugment
 from fewer.data.batches import UtteranceBatches
 from fewer.data.manifest import Manifest
 from fewer.data.reader import FeatureReader, RawFeatures, measure_statistics
-from fewer.data.statistics import Statistics
+from fewer.data.statistics import Statistics, differences
 from fewer.data.text import SentenceBatches
 from fewer.data.token_store import TokenStore, store_tokens
 from fewer.data.tokenizers import Tokenizer, load_tokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json, write_json
 from fewer.models.aed import AED
-from fewer.training.aed_task import AedTask
+from fewer.training.aed_task import ENCODER, AedTask
 from fewer.training.configs import (
     AedTrainConfig,
     LmTrainConfig,
@@ -40,6 +40,7 @@ from fewer.training.model_folder import (
     check_labels,
     load_model,
     load_model_weights,
+    read_description,
     save_model,
     write_config,
 )
@@ -67,10 +68,11 @@ def _train(config: TrainConfig, folder: Path, fall_back: bool, world: World) -> 
         open_folder(config, folder, tokenizer, world)
     world.wait()
     task, marks = make_task(config, folder, tokenizer, world)
-    marks = [json.dumps(effective(config)), tokenizer.fingerprint, *marks]
+    marks = [json.dumps(effective(config, only_set=True)), tokenizer.fingerprint, *marks]
     model = Trainer(task, config, folder, world, fingerprint(*marks)).run(fall_back)
     if world.first:
         save_model(folder, model)
+        write_config(folder, config.model_dump(mode="json"))  # it may have gone on for longer than was planned
 
 
 def open_folder(config: TrainConfig, folder: Path, tokenizer: Tokenizer, world: World) -> None:
@@ -84,7 +86,8 @@ def open_folder(config: TrainConfig, folder: Path, tokenizer: Tokenizer, world: 
             )
     elif folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise FewerError(f"{folder} is not empty and not a run of `fewer train`; give another folder")
-    write_config(folder, config.model_dump(mode="json"))
+    else:
+        write_config(folder, config.model_dump(mode="json"))
     tokenizer.save(folder / TOKENIZER)
     runs = read_json(folder / "run.json")["starts"] if (folder / "run.json").exists() else []
     start = {"time": time.strftime("%Y-%m-%d %H:%M:%S"), "processes": world.size, "device": str(world.device)}
@@ -124,12 +127,15 @@ def _lm_task(config: LmTrainConfig, folder: Path, tokenizer: Tokenizer) -> tuple
 
 def _aed_task(config: AedTrainConfig, folder: Path, tokenizer: Tokenizer, world: World) -> tuple[Task, list[str]]:
     data = config.data
+    _check_features(config)
     train, dev = (cast(Any, Manifest(path, skip_bad=data.skip_bad)) for path in (data.train, data.dev))
-    raw = RawFeatures.open(config.features, data.train, train, data.batches.speeds)
+    given = _given_statistics(config)
+    measured = {1.0} if config.features.normalise == "global" and given is None else set()
+    raw = RawFeatures.open(config.features, data.train, train, sorted(measured | set(data.batches.speeds)))
     raw_dev = RawFeatures.open(config.features, data.dev, dev)
     if raw.dim != config.model.encoder.features:
         raise FewerError(f"the features have {raw.dim} dimensions: set model.encoder.features to {raw.dim}")
-    statistics = _statistics(config, folder, raw, train, world)
+    statistics = _statistics(config, folder, given, raw, train, world)
     reader, dev_reader = (FeatureReader(config.features, statistics, part.cache) for part in (raw, raw_dev))
     plain = data.batches.model_copy(update=ONE_PASS | {"speeds": (1.0,), "curriculum": (), "max_duration": None})
     augment = SpecAugment(config.augment) if config.augment else None
@@ -140,7 +146,7 @@ def _aed_task(config: AedTrainConfig, folder: Path, tokenizer: Tokenizer, world:
         _external_lm(config, tokenizer),
         lambda model: _initialise(model, config, tokenizer),
     )
-    marks = [str(path.stat().st_size) for path in (data.train, data.dev)]
+    marks = [fingerprint(path) for path in (data.train, data.dev)]
     marks += [fingerprint(folder / STATISTICS)] if statistics else []
     if config.external_lm is not None:
         model = config.external_lm.model
@@ -151,13 +157,31 @@ def _aed_task(config: AedTrainConfig, folder: Path, tokenizer: Tokenizer, world:
 ONE_PASS = {"order": "sorted", "sub_epochs": 1, "accumulate": 1, "max_size_from": {}}  # a dev set, in plain order
 
 
-def _statistics(config: AedTrainConfig, folder: Path, raw: RawFeatures, train: Any, world: World) -> Statistics | None:
+def _check_features(config: AedTrainConfig) -> None:
+    """Weights understand no other features than those they learnt from."""
+    if config.initial is None:
+        return
+    there = read_description(config.initial).features
+    if changes := differences(there.recipe() if there else {}, config.features.recipe()):
+        raise FewerError(
+            f"initial: {config.initial} was trained on other features ({changes}); set `features` as there"
+        )
+
+
+def _given_statistics(config: AedTrainConfig) -> Path | None:
+    """A model that starts from another one's weights hears its features as that one did."""
+    initial = config.initial and config.initial / STATISTICS
+    return config.data.statistics or (initial if initial and initial.exists() else None)
+
+
+def _statistics(
+    config: AedTrainConfig, folder: Path, given: Path | None, raw: RawFeatures, train: Any, world: World
+) -> Statistics | None:
     """Given, measured at an earlier start, or measured now; a copy is part of the model folder."""
     if config.features.normalise != "global":
         return None
     path = folder / STATISTICS
     if not path.exists():
-        given = config.data.statistics
         statistics = measure_statistics(raw, train) if given is None else Statistics.load(given, config.features)
         if world.first:
             statistics.save(path, config.features)
@@ -183,7 +207,7 @@ def _initialise(model: AED | Any, config: TrainConfig, tokenizer: Tokenizer) -> 
         return
     if load_tokenizer(config.initial / TOKENIZER).fingerprint != tokenizer.fingerprint:
         raise FewerError(f"initial: {config.initial} was trained with another tokenizer than {config.tokenizer}")
-    parts = ("encoder.", "ctc.") if isinstance(config, AedTrainConfig) and config.initial_part == "encoder" else ("",)
+    parts = ENCODER if isinstance(config, AedTrainConfig) and config.initial_part == "encoder" else ("",)
     load_model_weights(model, config.initial, parts)
 
 

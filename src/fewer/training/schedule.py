@@ -20,7 +20,7 @@ class NewbobConfig(Config):
     threshold: float = -0.01  # a mean change above it (too little improvement) decays the rate
     hold: int = Field(default=3, ge=1)  # sub-epochs at one rate before it may change
     floor: float = Field(default=1 / 50, ge=0, le=1)  # smallest rate, as a share of the peak
-    measure: Literal["ce", "perplexity"] = "ce"  # which dev number is watched
+    measure: Literal["ce", "perplexity"] = "ce"  # which dev number is watched; of CTC while the encoder comes first
     relative_to_rate: bool = True  # a smaller rate is expected to improve less: divide the change by rate / peak
 
 
@@ -42,10 +42,11 @@ class Finished:
     """What the schedule needs to know of a finished sub-epoch."""
 
     rate: float
-    dev_ce: float  # cross entropy per label on the dev set
+    loss: float  # per label on the dev set
+    kind: str = "ce"  # of that loss; losses of two kinds say nothing about each other
 
     def measure(self, name: str) -> float:
-        return math.exp(min(self.dev_ce, 700.0)) if name == "perplexity" else self.dev_ce
+        return math.exp(min(self.loss, 700.0)) if name == "perplexity" else self.loss
 
 
 def learning_rate(config: ScheduleConfig, history: Sequence[Finished]) -> float:
@@ -64,7 +65,8 @@ def _newbob(config: NewbobConfig, peak: float, history: Sequence[Finished], rate
     last = [finished.rate for finished in history[-config.hold :]]
     if len(last) < config.hold or len(set(last)) > 1:
         return rate
-    changes = relative_changes(config, peak, history)[-config.window :]
+    alike = [finished for finished in history if finished.kind == history[-1].kind]
+    changes = relative_changes(config, peak, alike)[-config.window :]
     if not changes or sum(changes) / len(changes) <= config.threshold:
         return rate
     return max(rate * config.decay, config.floor * peak)

@@ -23,7 +23,7 @@ class Losses:
     """Sums over the labels of a batch."""
 
     total: Tensor  # what is minimised
-    parts: dict[str, Tensor]  # what is shown; "ce", the cross entropy without smoothing, is always among them
+    parts: dict[str, Tensor]  # what is shown; "ce", the cross entropy without smoothing, unless nothing learns by it
 
 
 class Task(Protocol):
@@ -54,6 +54,14 @@ class Task(Protocol):
     def penalty(self, module: nn.Module) -> Tensor | None:
         """What is added once for every planned batch whatever its size, such as L2."""
         ...
+
+    def resting(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
+        """Parameters that stay as they are in this sub-epoch, whatever the penalty wants of them."""
+        return []
+
+    def watched(self, sub_epoch: int) -> str:
+        """The part of the dev losses that tells how good this sub-epoch was."""
+        return "ce"
 
 
 def to_device(batch: Any, device: torch.device) -> Any:

@@ -7,6 +7,7 @@ a few numbers only, and a run that was killed ends in the same weights as one th
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -67,13 +68,19 @@ class Progress:
     seconds: float = 0.0  # spent in this sub-epoch
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry for each finished sub-epoch
 
-    def finished(self) -> list[Finished]:
-        return [Finished(entry["rate"], entry["dev_ce"]) for entry in self.history]
+    def finished(self, watched: Callable[[int], str]) -> list[Finished]:
+        """watched: names the dev loss of a sub-epoch that counts."""
+        named = [(entry, watched(entry["sub_epoch"])) for entry in self.history]
+        return [Finished(entry["rate"], entry[f"dev_{kind}"], kind) for entry, kind in named]
 
-    def best(self) -> int | None:
-        """The sub-epoch with the lowest dev cross entropy among those of the last stage."""
-        same = [entry for entry in self.history if entry["stage"] == self.history[-1]["stage"]]
-        return min(same, key=lambda entry: entry["dev_ce"])["sub_epoch"] if same else None
+    def best(self, watched: Callable[[int], str]) -> int | None:
+        """The sub-epoch with the lowest dev loss among those of the last stage that have the same kind of loss."""
+        if not self.history:
+            return None
+        stage, kind = self.history[-1]["stage"], watched(self.history[-1]["sub_epoch"])
+        same = [entry for entry in self.history if (entry["stage"], watched(entry["sub_epoch"])) == (stage, kind)]
+        best: int = min(same, key=lambda entry: entry[f"dev_{kind}"])["sub_epoch"]
+        return best
 
 
 class Trainer:
@@ -106,7 +113,7 @@ class Trainer:
         if self.records is not None:
             self.records.close()
         self.world.wait()  # for the first process to have written its last checkpoint
-        if self.config.final == "best" and (best := self.progress.best()) is not None:
+        if self.config.final == "best" and (best := self.progress.best(self.task.watched)) is not None:
             path = self.checkpoints.path(best + 1)
             load_weights(self.module, self.checkpoints.read(path).tensors, path)
         return self.module.eval()
@@ -122,6 +129,12 @@ class Trainer:
                 "give another folder, or delete this one to start anew"
             )
         self.progress = Progress(**checkpoint.facts["progress"])
+        begun = len(self.progress.history) + (self.progress.step > 0)
+        if begun > self.config.sub_epochs:
+            raise FewerError(
+                f"{self.folder} holds a run that is in sub-epoch {begun} already, but sub_epochs is "
+                f"{self.config.sub_epochs}; set it to {begun} or more, or give another folder"
+            )
         self._use(self._built(self.progress.stage))
         load_weights(self.module, checkpoint.tensors, self.checkpoints.folder)
         load_moments(self.optimizer, self.module, checkpoint.tensors)
@@ -150,7 +163,7 @@ class Trainer:
 
     def _train_sub_epoch(self, plan: Plan, bar: "Bar | _Silent") -> None:
         progress, config = self.progress, self.config
-        rate = learning_rate(config.schedule, progress.finished())
+        rate = learning_rate(config.schedule, progress.finished(self.task.watched))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         before = progress.total_steps - progress.step  # the sub-epoch
@@ -188,6 +201,8 @@ class Trainer:
                     total = total + penalty * (share.planned / self.world.size)
                 (scale * total).backward()
             parts.append({"loss": losses.total.detach(), **losses.parts})
+        for parameter in self.task.resting(self.module, moment.sub_epoch):
+            parameter.grad = None  # Adam would make whole steps of a mere penalty, and count those of no gradient
         norm = get_total_norm([p.grad for p in trained(self.module) if p.grad is not None])
         self._count(parts, batches, share.weight, all_labels, float(norm))
         if self.config.optimizer.clip is not None:
@@ -241,7 +256,7 @@ class Trainer:
         progress.sub_epoch, progress.step, progress.sums, progress.seconds = progress.sub_epoch + 1, 0, {}, 0.0
         if self.records is not None:
             self.records.point("sub_epoch", progress.total_steps, entry)
-            self.records.tell(describe(entry, self.config.sub_epochs))
+            self.records.tell(describe(entry, self.config.sub_epochs, self.task.watched(entry["sub_epoch"])))
         self._save()
 
     @torch.no_grad()
@@ -259,7 +274,7 @@ class Trainer:
             bar.advance()
         totals = dict(zip(sums, self.world.sum(list(sums.values())), strict=True))
         means = {name: value / totals["labels"] for name, value in totals.items() if name != "labels"}
-        if not math.isfinite(means["ce"]):
+        if not math.isfinite(means[self.task.watched(moment.sub_epoch)]):
             raise FewerError(
                 f"the dev loss is not finite after sub-epoch {self.progress.sub_epoch}; {self._last_good()}. "
                 "Lower the learning rate"
@@ -272,7 +287,7 @@ class Trainer:
 
     def _note(self) -> str:
         means = self._train_means()
-        return f"loss {means['loss']:.3f} ppl {perplexity(means['ce']):.2f}"
+        return f"loss {means['loss']:.3f}" + (f" ppl {perplexity(means['ce']):.2f}" if "ce" in means else "")
 
     def _bar(self, description: str, total: int) -> "Bar | _Silent":
         return Bar(description, total) if self.world.first else _Silent()
@@ -284,7 +299,7 @@ class Trainer:
         facts = {"fingerprint": self.fingerprint, "progress": asdict(progress)}
         tensors = training_tensors(self.module, self.optimizer)
         self.checkpoints.write(progress.sub_epoch, progress.step, Checkpoint(tensors, facts))
-        best = progress.best()
+        best = progress.best(self.task.watched)
         self.checkpoints.prune(None if best is None else self.checkpoints.path(best + 1))
 
 
@@ -334,13 +349,14 @@ def perplexity(cross_entropy: float) -> float:
     return math.exp(min(cross_entropy, 700.0))
 
 
-def describe(entry: dict[str, Any], sub_epochs: int) -> str:
+def describe(entry: dict[str, Any], sub_epochs: int, watched: str = "ce") -> str:
     """A finished sub-epoch in one line."""
     left = entry["seconds"] * (sub_epochs - entry["sub_epoch"])
+    loss = entry[f"dev_{watched}"]
+    dev = f"dev ppl {perplexity(loss):.3f} (ce {loss:.4f})" if watched == "ce" else f"dev {watched} {loss:.4f}"
     return (
         f"sub-epoch {entry['sub_epoch']}/{sub_epochs}: train loss {entry['train_loss']:.4f} per label, "
-        f"dev ppl {perplexity(entry['dev_ce']):.3f} (ce {entry['dev_ce']:.4f}), rate {entry['rate']:.3g}, "
-        f"{duration(entry['seconds'])}, about {duration(left)} left"
+        f"{dev}, rate {entry['rate']:.3g}, {duration(entry['seconds'])}, about {duration(left)} left"
     )
 
 

@@ -23,7 +23,7 @@ from fewer.data.token_store import TokenStore
 from fewer.ilm.methods import IlmConfig
 from fewer.models.encoded import length_mask
 from fewer.progress import Bar
-from fewer.training.task import Losses, Moment
+from fewer.training.task import Losses, Moment, Task
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class TaughtBatches(SentenceBatches):
         return TaughtBatch(batch.ids, batch.labels, batch.label_lengths, pad(rows, torch.zeros(0, self.size))[0])
 
 
-class TeachingTask:
+class TeachingTask(Task):
     """Minimise the mean KL from P_AED(· | y_<i, x) to P_ILM(· | y_<i): the best ILM is then the average over x."""
 
     def __init__(self, config: IlmConfig, recogniser: WhisperRecogniser, train: TaughtBatches, dev: TaughtBatches):
