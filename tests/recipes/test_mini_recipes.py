@@ -15,7 +15,7 @@ from fewer.data.tokenizers import train_sentencepiece
 from fewer.errors import FewerError
 from fewer.recipes.config import ExperimentConfig
 from fewer.recipes.experiment import train_values
-from fewer.recipes.run import experiment_names, load_experiment, run_experiment
+from fewer.recipes.run import describe, experiment_names, load_experiment, run_experiment
 from fewer.training import cost
 from fewer.training.configs import AedTrainConfig, load_train_config
 from tests.commands.running import Fewer
@@ -42,6 +42,13 @@ def test_a_dry_run_needs_neither_data_nor_whisper(
     assert code == 0
     assert "floating-point operations" in out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_names_models_that_are_given_and_n_grams() -> None:
+    assert "whisper: whisper-tiny.en, as it is" in describe(load_experiment("whisper-first-pass"))
+    told = describe(load_experiment("mini-cross"))
+    text, mix = "data/speechocean762/text.jsonl, data/gutenberg.txt.xz", "data/speechocean762/tune.jsonl"
+    assert f"mini-speechocean: 8-gram of {text}, mixed to fit {mix}" in told
 
 
 def test_no_mini_experiment_is_left_out() -> None:

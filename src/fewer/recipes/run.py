@@ -53,10 +53,20 @@ def describe(config: ExperimentConfig) -> str:
     sources: dict[str, ModelSource | LmSource] = {**config.recognisers, **config.lms}
     for name, source in sources.items():
         if source.train is None:
-            lines.append(f"\n{name}: {source.model_dump(mode='json', exclude_none=True)}")
+            lines.append(f"\n{name}: {_given(source)}")
             continue
         values = {"tokenizer": "tokenizer.json", **train_values(source.train)}
         folder = config.models / name if config.models else None
         where = f" (already trained, in {folder})" if folder and (folder / WEIGHTS).exists() else ""
         lines.append(f"\n{name}{where}: {dry_run(parse_train_config(values, name))}")
     return "\n".join(lines)
+
+
+def _given(source: ModelSource | LmSource) -> str:
+    """A model that is there, or an n-gram to be estimated."""
+    if isinstance(source, ModelSource):
+        return f"{source.folder}, as it is"
+    if source.ngram is None:
+        return f"{source.path}, as it is"
+    mixed = f", mixed to fit {source.ngram.mix}" if source.ngram.mix else ""
+    return f"{source.ngram.order}-gram of {', '.join(map(str, source.ngram.text))}{mixed}"
