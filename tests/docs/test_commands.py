@@ -18,6 +18,7 @@ TINY_MODEL = "model.encoder.layers=2 model.encoder.size=8 model.decoder.size=8 m
 NOT_RUN = {
     "wget ": "a download",
     "pip install": "changes the environment",
+    "fewer run mini-": "needs a real Whisper",
 }
 # What is done in place of a command: a part of it, as a regular expression, and what stands there instead.
 INSTEAD = {
