@@ -129,6 +129,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def test_a_dry_run_with_data_needs_no_whisper_either(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(cost, "matmul_speed", lambda device: 1e12)
+    monkeypatch.setattr(cost, "RawFeatures", lambda config: pytest.fail("it loads the model"))
+    assert Fewer(monkeypatch, capsys)("train", "mini-encoder", "--dry-run")[0] == 0
+
+
 def small(place: Path) -> ExperimentConfig:
     """mini-b-ilme with its own rows and data, but a small recogniser."""
     values = load_experiment("mini-b-ilme").model_dump(mode="json", exclude_none=True)

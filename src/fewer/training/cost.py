@@ -100,11 +100,12 @@ def _changes(config: TrainConfig) -> set[int]:
 def _amounts(config: TrainConfig) -> Callable[[int], Amount] | None:
     """What each sub-epoch sees, if that can be known."""
     if isinstance(config, AedTrainConfig):
-        if config.data.train.exists():
+        speech, features = config.expected, config.features
+        if config.data.train.exists() and not (features.kind == "pretrained" and speech):  # it would have to be loaded
             return _planned(config)
-        if (speech := config.expected) is None:
+        if speech is None:
             return None
-        shift = 0.01 if config.features.kind != "pretrained" else 0.02 * config.features.pool
+        shift = 0.02 * features.pool if features.kind == "pretrained" else 0.01
         return _divided(config, speech.utterances, speech.labels, speech.hours * 3600 / shift)
     if config.expected is not None:
         return _divided(config, config.expected.sentences, config.expected.labels, 0)

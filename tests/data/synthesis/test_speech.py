@@ -103,6 +103,18 @@ def test_without_its_data_the_message_says_what_to_install(monkeypatch, tmp_path
         speak(TEXT, Voice("american", "m1"), Delivery(), 16_000)
 
 
+def test_after_an_error_speech_still_does_not_depend_on_what_was_spoken_before(monkeypatch, tmp_path):
+    voice, other = Voice("american", "m1"), Voice("british", "croak")
+    before = speak(TEXT, voice, Delivery(), 16_000)
+    with monkeypatch.context() as damaged:
+        damaged.setattr("espeakng_loader.get_data_path", lambda: str(tmp_path))
+        with pytest.raises(FewerError):
+            speak(TEXT, voice, Delivery(), 16_000)
+    for _ in range(2):
+        speak(TEXT, other, Delivery(rate=200), 16_000)
+        assert np.array_equal(speak(TEXT, voice, Delivery(), 16_000), before)
+
+
 def test_without_its_library_the_message_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr("espeakng_loader.get_library_path", lambda: str(tmp_path / "lib.so"))
     with pytest.raises(FewerError, match=r"damaged: .*lib\.so.*pip install"):

@@ -109,19 +109,18 @@ def _synthesise(text: str, voice: Voice, delivery: Delivery) -> bytes:
 
 
 def _load() -> tuple[Any, Path]:
-    """The espeak-ng library and the folder of its data."""
+    """The espeak-ng library and the folder of its data. Once loaded, it must be unloaded: see `_synthesise`."""
     try:
         import espeakng_loader
     except ImportError as error:
         raise FewerError(f"the demo's voices are missing: no module espeakng_loader; {INSTALL}") from error
     try:
         data = Path(espeakng_loader.get_data_path())
-        library = ctypes.CDLL(espeakng_loader.get_library_path())
+        if not (data / "phontab").is_file():
+            raise FewerError(f"the demo's voices are damaged: no {data / 'phontab'}; {INSTALL}")
+        return ctypes.CDLL(espeakng_loader.get_library_path()), data
     except (OSError, RuntimeError) as error:
         raise FewerError(f"the demo's voices are damaged: {error}; {INSTALL}") from error
-    if not (data / "phontab").is_file():
-        raise FewerError(f"the demo's voices are damaged: no {data / 'phontab'}; {INSTALL}")
-    return library, data
 
 
 def _unload(library: Any) -> None:
