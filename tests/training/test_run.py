@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
@@ -17,13 +16,11 @@ from fewer.training.configs import KINDS, AedTrainConfig, LmTrainConfig, parse_t
 from fewer.training.model_folder import load_model
 from fewer.training.ngram import estimate
 from fewer.training.ngram_files import save_ngram
-from fewer.training.records import read_curves
-from fewer.training.run import make_task, train_model
-from fewer.training.schedule import Finished, learning_rate
-from fewer.training.seeds import seed_moment
+from fewer.training.run import make_task
 from fewer.training.task import Moment
 from fewer.training.world import alone
 from tests.training.processes import run_in_two_processes, run_killed, run_to_end
+from tests.training.runs import finished, train
 from tests.training.tones import aed_values, lm_values, write_tones
 
 LMS = {
@@ -43,16 +40,6 @@ LMS = {
 @pytest.fixture
 def lm_folder(tones: Path) -> Path:
     return tones / "lm"
-
-
-def train(values: dict[str, Any], folder: Path) -> None:
-    """In this process or in one of its own."""
-    torch.set_num_threads(1)
-    train_model(parse_train_config(values, "test.yaml"), folder)
-
-
-def finished(folder: Path) -> list[dict[str, Any]]:
-    return [line for line in read_curves(folder) if line["kind"] == "sub_epoch"]
 
 
 def test_a_recogniser_passes_through_all_of_its_schedule(tones: Path, tmp_path: Path) -> None:
@@ -191,71 +178,6 @@ def test_a_guide_holds_in_the_first_sub_epochs_of_training_alone(tones: Path, tm
     torch.testing.assert_close(guided.total, expected)
 
 
-def test_the_encoder_can_learn_by_ctc_alone_before_the_decoder_does(tones: Path, tmp_path: Path) -> None:
-    config = parse_train_config(aed_values(tones) | {"encoder_first": 2}, "test.yaml")
-    (tmp_path / "run").mkdir()
-    task, _ = make_task(config, tmp_path / "run", load_tokenizer(tones / "tokenizer.json"), alone())
-    module, batch = task.build(0).train(), task.train.load(task.train.plan(1)[0][0], 1)
-    first, dev = task.losses(module, batch, Moment(2, 0)), task.losses(module, batch, Moment(2, 0, training=False))
-    first.total.backward()
-    torch.testing.assert_close(first.total, config.ctc_scale * first.parts["ctc"])
-    assert all(weight.grad is None for weight in module.decoder.parameters())
-    assert first.parts.keys() == {"ctc"}
-    assert dev.parts.keys() == {"ce", "ctc"}
-    learning = {name for name, weight in module.named_parameters() if weight.grad is not None}
-    resting = {id(weight) for weight in task.resting(module, 2)}
-    assert learning == {name for name, weight in module.named_parameters() if id(weight) not in resting}
-    assert task.resting(module, 3) == []
-    task.losses(module, batch, Moment(3, 0)).total.backward()
-    assert any(weight.grad is not None for weight in module.decoder.parameters())
-
-
-def test_the_decoder_rests_while_the_encoder_comes_first(tones: Path, tmp_path: Path) -> None:
-    """L2 alone would draw its weights to zero, and fast: Adam does not see how small the gradient is."""
-    values = {key: value for key, value in aed_values(tones).items() if key != "growing"}
-    values |= {"encoder_first": 2, "sub_epochs": 2, "final": "last", "l2": 1e-4}
-    train(values, tmp_path / "run")
-    trained = load_model(tmp_path / "run").aed
-    seed_moment(1, "build", 0)  # as at the beginning
-    new, weights = AED(trained.config).state_dict(), trained.state_dict()
-    assert {name.split(".")[0] for name in new if not torch.equal(weights[name], new[name])} == {"encoder", "ctc"}
-
-
-def test_two_processes_let_the_decoder_rest_as_one_does(tones: Path, tmp_path: Path) -> None:
-    values = {key: value for key, value in aed_values(tones).items() if key != "growing"}
-    values["model"]["encoder"]["dropout"] = values["model"]["decoder"]["dropout"] = 0.0
-    values |= {"encoder_first": 2, "sub_epochs": 3, "final": "last", "l2": 0.0, "schedule": {"peak": 1e-3}}
-    train(values, tmp_path / "one")
-    run_in_two_processes(train, values, tmp_path / "two")
-    one, two = (load_model(tmp_path / name).aed.state_dict() for name in ("one", "two"))
-    for name, weight in one.items():
-        torch.testing.assert_close(two[name], weight, rtol=1e-3, atol=1e-5)
-
-
-def test_while_the_encoder_comes_first_its_ctc_loss_is_what_counts(tones: Path, tmp_path: Path) -> None:
-    """The dev cross entropy of a decoder that has not learnt anything says nothing."""
-    newbob = {"window": 1, "hold": 1, "threshold": -0.001, "decay": 0.5, "relative_to_rate": False, "floor": 0}
-    values = {key: value for key, value in aed_values(tones).items() if key != "growing"}
-    values |= {"encoder_first": 3, "sub_epochs": 5, "schedule": {"peak": 0.01, "newbob": newbob}}
-    train(values, tmp_path / "run")
-    lines = finished(tmp_path / "run")
-    assert ["train_ce" in line for line in lines] == [False] * 3 + [True] * 2
-    kinds = ["ctc"] * 3 + ["ce"] * 2
-    history: list[Finished] = []
-    for line, kind in zip(lines, kinds, strict=True):
-        assert line["rate"] == learning_rate(parse_train_config(values, "test.yaml").schedule, history)
-        history.append(Finished(line["rate"], line[f"dev_{kind}"], kind))
-    log = (tmp_path / "run" / "train.log").read_text().splitlines()
-    assert ["dev ctc" in line for line in log] == ["dev ppl" not in line for line in log] == [True] * 3 + [False] * 2
-
-
-def test_an_encoder_cannot_learn_first_without_ctc(tones: Path) -> None:
-    values = aed_values(tones) | {"encoder_first": 2, "ctc_scale": 0.0}
-    values["model"] = values["model"] | {"ctc": False}
-    with pytest.raises(FewerError, match="encoder_first: it is CTC"):
-        parse_train_config(values, "test.yaml")
-
-
 def test_an_external_lm_with_another_tokenizer_is_refused(tones: Path, lm_folder: Path, tmp_path: Path) -> None:
     from fewer.data.tokenizers import train_characters
 
@@ -285,70 +207,6 @@ def test_l2_is_on_the_parts_that_decay() -> None:
 
 def small_model() -> dict[str, Any]:
     return aed_values(Path("nowhere"))["model"] | {"vocab_size": 6}
-
-
-def test_training_can_start_from_a_trained_model(tones: Path, tmp_path: Path) -> None:
-    values = {key: value for key, value in aed_values(tones).items() if key != "growing"}
-    train(values, tmp_path / "first")
-    train(values | {"initial": str(tmp_path / "first"), "sub_epochs": 1}, tmp_path / "second")
-    first, second = finished(tmp_path / "first"), finished(tmp_path / "second")
-    assert second[0]["train_ctc"] < first[0]["train_ctc"]
-    wider = json.loads(json.dumps(values))
-    wider["model"]["energy"] = 9
-    with pytest.raises(FewerError, match=r"first/model.safetensors: 'attention.* another model's file"):
-        train(wider | {"initial": str(tmp_path / "first")}, tmp_path / "third")
-
-
-def test_training_can_start_from_the_encoder_of_another_recogniser(tones: Path, tmp_path: Path) -> None:
-    values = {key: value for key, value in aed_values(tones).items() if key != "growing"}
-    train(values, tmp_path / "first")
-    values["model"]["decoder"]["state"] = "zoneout_lstm"
-    values["model"]["energy"] = 9
-    still = values | {"sub_epochs": 1, "schedule": {"peak": 1e-12}, "l2": 0.0}
-    train(still | {"initial": str(tmp_path / "first"), "initial_part": "encoder"}, tmp_path / "second")
-    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("first", "second"))
-    for name, weight in second.items():
-        if name.startswith(("encoder.", "ctc.")):
-            torch.testing.assert_close(weight, first[name])
-        elif name in ("decoder.output.weight", "decoder.embedding.weight"):
-            assert not torch.allclose(weight, first[name])
-    wider = json.loads(json.dumps(still))
-    wider["model"]["encoder"]["size"] += 1
-    with pytest.raises(FewerError, match=r"first/model.safetensors: 'encoder.* another model's file"):
-        train(wider | {"initial": str(tmp_path / "first"), "initial_part": "encoder"}, tmp_path / "third")
-
-
-def test_weights_are_not_taken_for_other_features(tones: Path, tmp_path: Path) -> None:
-    values = {key: value for key, value in aed_values(tones).items() if key != "growing"}
-    values |= {"initial": str(tones / "aed"), "features": values["features"] | {"kind": "log_mel"}}
-    with pytest.raises(FewerError, match=r"initial: .*aed was trained on other features \(kind was mfcc, is log_mel"):
-        train(values, tmp_path / "run")
-
-
-def test_statistics_come_with_the_weights_unless_others_are_given(tones: Path, tmp_path: Path) -> None:
-    write_tones(tmp_path / "other", train=4, dev=2)
-    values = {key: value for key, value in aed_values(tones).items() if key != "growing"}
-    values["data"] |= {"train": str(tmp_path / "other" / "train.jsonl"), "dev": str(tmp_path / "other" / "dev.jsonl")}
-    values |= {"sub_epochs": 1}
-    train(values, tmp_path / "own")
-    train(values | {"initial": str(tones / "aed")}, tmp_path / "initial")
-    values["data"] |= {"statistics": str(tmp_path / "own" / "statistics.safetensors")}
-    train(values | {"initial": str(tones / "aed")}, tmp_path / "given")
-    folders = (tones / "aed", tmp_path / "own", tmp_path / "initial", tmp_path / "given")
-    there, own, initial, given = ((folder / "statistics.safetensors").read_bytes() for folder in folders)
-    assert there != own
-    assert (initial, given) == (there, own)
-
-
-def test_statistics_can_be_measured_where_training_hears_no_speech_as_it_is(tones: Path, tmp_path: Path) -> None:
-    values = aed_values(tones)
-    values["features"] |= {"cache": {"folder": str(tmp_path / "cache"), "dtype": "float32"}}
-    values["data"]["batches"] |= {"speeds": [0.9, 1.1]}
-    (tmp_path / "run").mkdir()
-    config = parse_train_config(values, "test.yaml")
-    make_task(config, tmp_path / "run", load_tokenizer(tones / "tokenizer.json"), alone())
-    found, expected = (load_file(folder / "statistics.safetensors") for folder in (tmp_path / "run", tones / "aed"))
-    torch.testing.assert_close(found["mean"], expected["mean"])
 
 
 def test_a_run_can_go_on_when_a_later_version_has_more_options(
