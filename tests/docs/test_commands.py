@@ -28,6 +28,7 @@ INSTEAD = {
     r"(benchmarks/manifest_memory.py)$": r"\1 --sizes 40 --steps 1",
     r"(benchmarks/ngram.py)$": r"\1 --words 2000 --order 2",
     r"(benchmarks/tuning.py)$": r"\1 --utterances 5 --grid 2",
+    r"(benchmarks/transcribe.py .*)$": r"\1 --hours 0.0001",
     r"(benchmarks/whisper.py .*)$": r"\1 --utterances 1 --repeats 1",
     r"--size \d+": "--size 12",  # labels: the texts are tiny
     r"(dev|tune|text):\d+": r"\1:1",  # speakers
