@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from fewer.data.manifest import Manifest
-from fewer.recipes.decode import encode_set
-from fewer.recipes.system import AedRecogniser, load_system
+from fewer.decoding.decode import encode_set
+from fewer.decoding.system import AedRecogniser, load_system
 
 PICTURED = 6
 

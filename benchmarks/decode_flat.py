@@ -22,13 +22,13 @@ from lhotse import MonoCut, Recording, SupervisionSegment
 from fewer.data.features import MfccConfig
 from fewer.data.statistics import Statistics
 from fewer.data.tokenizers import train_characters
+from fewer.decoding.decode import decode
+from fewer.decoding.system import load_system
 from fewer.models.aed import AED, AedConfig
 from fewer.models.decoder import DecoderConfig
 from fewer.models.encoder import EncoderConfig
-from fewer.recipes.decode import decode
-from fewer.recipes.system import load_system
 from fewer.search.beam import SearchOptions
-from fewer.training.model_folder import CONFIG, STATISTICS, TOKENIZER, save_model
+from fewer.store.model_folder import CONFIG, STATISTICS, TOKENIZER, save_model
 
 
 def write_model(folder: Path) -> None:

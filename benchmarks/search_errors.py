@@ -14,10 +14,10 @@ import json
 import torch
 
 from fewer.data.manifest import Manifest
-from fewer.recipes.decode import encode_set
-from fewer.recipes.system import load_system
+from fewer.decoding.decode import encode_set
+from fewer.decoding.system import load_system
+from fewer.search.forced import forced_scores
 from fewer.search.nbest import Hypothesis, read_header, read_nbest
-from fewer.tuning.forced import forced_scores
 
 SHORT = 6  # words that a hypothesis lacks
 

@@ -30,19 +30,19 @@ import numpy as np
 import torch
 from transformers import WhisperForConditionalGeneration
 
-from fewer.adapters.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.data.audio import load_audio
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text, store_tokens
+from fewer.decoding.system import load_system
 from fewer.ilm.methods import IlmConfig
 from fewer.models.encoded import Encoded
 from fewer.models.lm import LmScorer
 from fewer.models.ngram import NGram
-from fewer.recipes.system import load_system
+from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
+from fewer.store.ngram_files import save_ngram
 from fewer.training.ngram import estimate
-from fewer.training.ngram_files import save_ngram
 
 BEAM, BATCH = 5, 8
 ENCODER = "encoder alone"

@@ -16,6 +16,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from tests.recognisers.fixtures import real, real_manifest, theirs, tiny, whisper
+
+__all__ = ["real", "real_manifest", "theirs", "tiny", "whisper"]
+
 for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "GITHUB_ACTIONS", "TERMINAL_WIDTH"):
     os.environ.pop(name, None)  # rich and typer would colour or bend what they print
 torch.set_num_threads(1)

@@ -7,7 +7,7 @@ import pytest
 
 from fewer.errors import FewerError
 from fewer.files import check_output, locked, unwritable
-from tests.commands.running import Fewer
+from tests.cli.running import Fewer
 
 
 def test_the_folder_of_an_output_is_made_and_nothing_else(tmp_path: Path) -> None:

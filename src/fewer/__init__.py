@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fewer.commands.adapt import command as adapt
-    from fewer.commands.decode import command as decode
-    from fewer.commands.demo import command as demo
-    from fewer.commands.ilm import command as ilm
-    from fewer.commands.ngram import command as ngram
-    from fewer.commands.perplexity import command as perplexity
-    from fewer.commands.prepare import command as prepare
-    from fewer.commands.report import command as report
-    from fewer.commands.rescore import command as rescore
-    from fewer.commands.run import command as run
-    from fewer.commands.score import command as score
-    from fewer.commands.tokenizer import command as tokenizer
-    from fewer.commands.train import command as train
-    from fewer.commands.transcribe import command as transcribe
-    from fewer.commands.tune import command as tune
-    from fewer.recipes.system import Recogniser
+    from fewer.cli.adapt import command as adapt
+    from fewer.cli.decode import command as decode
+    from fewer.cli.demo import command as demo
+    from fewer.cli.ilm import command as ilm
+    from fewer.cli.ngram import command as ngram
+    from fewer.cli.perplexity import command as perplexity
+    from fewer.cli.prepare import command as prepare
+    from fewer.cli.report import command as report
+    from fewer.cli.rescore import command as rescore
+    from fewer.cli.run import command as run
+    from fewer.cli.score import command as score
+    from fewer.cli.tokenizer import command as tokenizer
+    from fewer.cli.train import command as train
+    from fewer.cli.transcribe import command as transcribe
+    from fewer.cli.tune import command as tune
+    from fewer.decoding.system import Recogniser
 
 # Some virtual machines announce AMX and then refuse it: there oneDNN's bfloat16 would die of an illegal instruction.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -58,7 +58,7 @@ def load(source: str | Path, language: str | None = None, task: str = "transcrib
 
     language, task: of a multilingual Whisper, such as "de" and "transcribe".
     """
-    from fewer.recipes.system import load_recogniser
+    from fewer.decoding.system import load_recogniser
 
     return load_recogniser(source, language, task)
 
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'fewer' has no attribute '{name}'")
     if name in PACKAGES:
         return importlib.import_module(f"fewer.{name}")
-    from fewer.commands import python_command
+    from fewer.cli import python_command
 
     return python_command(name)
 

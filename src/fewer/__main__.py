@@ -1,6 +1,6 @@
 """`python -m fewer` is `fewer`."""
 
-from fewer.cli import main
+from fewer.cli.main import main
 
 if __name__ == "__main__":
     main()

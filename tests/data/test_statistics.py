@@ -4,11 +4,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fewer.compute.world import joined
 from fewer.data.features import GammatoneConfig, LogMelConfig, MfccConfig
 from fewer.data.reader import RawFeatures, measure_statistics
 from fewer.data.statistics import Normaliser, Statistics
 from fewer.errors import FewerError
-from fewer.training.world import joined
 from tests.training.processes import run_in_two_processes
 
 from .sounds import file_cut, noise

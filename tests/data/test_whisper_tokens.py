@@ -13,8 +13,8 @@ from fewer.data.tokenizers import load_tokenizer
 from fewer.data.whisper_tokens import WhisperTokenizer
 from fewer.errors import FewerError
 from fewer.models.word_ngram import Piece
-from fewer.training.word_ngram import WordStyle, label_pieces
-from tests.adapters.tiny import byte_pairs, make_whisper
+from fewer.store.word_ngram import WordStyle, label_pieces
+from tests.recognisers.tiny import byte_pairs, make_whisper
 
 
 def some_tokenizer(timestamps: int = 4, leading_space: bool = True) -> WhisperTokenizer:

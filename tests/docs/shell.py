@@ -13,8 +13,8 @@ import torch
 import typer
 from torch.distributed.run import get_args_parser
 
-from fewer.cli import app
-from tests.commands.running import Fewer
+from fewer.cli.main import app
+from tests.cli.running import Fewer
 from tests.docs.pages import ROOT
 
 

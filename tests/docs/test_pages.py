@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fewer.commands import COMMANDS
+from fewer.cli import COMMANDS
 from tests.docs.pages import PAGES, ROOT, all_commands, links, name, spans
 from tests.docs.shell import options_of
 

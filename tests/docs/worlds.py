@@ -9,12 +9,12 @@ import soundfile
 from fewer.config import parse_config
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.methods import IlmConfig
-from fewer.training.model_folder import load_model
+from fewer.store.model_folder import load_model
+from fewer.store.ngram_files import save_ngram
 from fewer.training.ngram import estimate as estimate_ngram
-from fewer.training.ngram_files import save_ngram
-from tests.adapters.tiny import make_whisper, noises, write_manifest
 from tests.data.corpora.builders import fisher, hub5e00, hub5e01, rt03, tedlium2, write_audio, write_lines
-from tests.recipes.miniatures import said, write_chapter, write_gz, write_librispeech, write_switchboard
+from tests.experiments.miniatures import said, write_chapter, write_gz, write_librispeech, write_switchboard
+from tests.recognisers.tiny import make_whisper, noises, write_manifest
 from tests.training.tones import PITCHES
 
 

@@ -16,19 +16,19 @@ from fewer.errors import FewerError
 from fewer.files import read_json
 from fewer.ilm.estimate import estimate_ilm, speech_batches
 from fewer.ilm.folder import load_ilm
-from fewer.ilm.internal_lm import InternalLm
 from fewer.ilm.methods import METHODS, IlmConfig, new_context
 from fewer.ilm.perplexity import perplexity
 from fewer.ilm.training import DistilTask
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import Context, ZeroContext
 from fewer.models.decoder import DecoderLikeLm
+from fewer.models.internal_lm import InternalLm
 from fewer.models.lm import LstmLm
 from fewer.models.ngram import NGram
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
+from fewer.store.model_folder import LoadedModel, load_model
 from fewer.training.configs import parse_train_config
-from fewer.training.model_folder import LoadedModel, load_model
 from fewer.training.records import read_curves
 from fewer.training.run import train_model
 from fewer.training.task import Moment

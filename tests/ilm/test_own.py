@@ -8,15 +8,15 @@ import torch
 
 from fewer.config import parse_config
 from fewer.errors import FewerError
+from fewer.experiments.config import Row
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
 from fewer.ilm.methods import IlmConfig
 from fewer.ilm.own import VARIABLE
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.encoded import Encoded
-from fewer.recipes.config import Row
-from fewer.training.model_folder import load_model
-from tests.adapters.tiny import make_whisper, write_manifest
+from fewer.store.model_folder import load_model
+from tests.recognisers.tiny import make_whisper, write_manifest
 
 PAGE = Path(__file__).parents[2] / "docs" / "estimator.md"
 METHODS = ("fading_bag", "position_mean")

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from fewer.compute.world import joined
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
 from fewer.ilm.methods import IlmConfig
+from fewer.store.model_folder import load_model
 from fewer.training.configs import parse_train_config
-from fewer.training.model_folder import load_model
 from fewer.training.run import train_model
-from fewer.training.world import joined
 from tests.training.processes import run_in_two_processes
 from tests.training.tones import aed_values, write_tones
 

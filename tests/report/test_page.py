@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fewer.cli import app
+from fewer.cli.main import app
 from fewer.errors import FewerError
 from fewer.report.page import make_page, write_report
 from fewer.tuning.surface import Surface

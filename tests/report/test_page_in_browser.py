@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fewer.cli import app
+from fewer.cli.main import app
 from fewer.evaluation.alignment import align
 from fewer.evaluation.network import Edit
 from fewer.evaluation.normalise import load_normaliser

@@ -10,10 +10,9 @@ from fewer.training.configs import (
     LmTrainConfig,
     changed_keys,
     effective,
-    load_train_config,
     parse_train_config,
 )
-from tests.training.tones import aed_values, lm_values, write_tones, write_yaml
+from tests.training.tones import aed_values, lm_values, write_tones
 
 
 @pytest.fixture(scope="module")
@@ -56,29 +55,6 @@ def test_the_kind_of_model_decides_what_a_configuration_may_say(tones: Path) -> 
 def test_what_cannot_be_is_said_with_the_field(tones: Path, change: dict, complaint: str) -> None:
     with pytest.raises(FewerError, match=complaint):
         parse_train_config(aed_values(tones) | change, "my.yaml")
-
-
-def test_a_file_laid_over_another_changes_only_what_it_says(tones: Path, tmp_path: Path) -> None:
-    write_yaml(tmp_path / "base.yaml", aed_values(tones))
-    write_yaml(tmp_path / "small.yaml", {"base": "base.yaml", "model": {"decoder": {"size": 4}}})
-    config = load_train_config(tmp_path / "small.yaml", ["schedule.peak=0.5", "data.batches.accumulate=3"])
-    expected = aed_values(tones)
-    expected["model"]["decoder"]["size"] = 4
-    expected["schedule"]["peak"] = 0.5
-    expected["data"]["batches"]["accumulate"] = 3
-    assert config == parse_train_config(expected, "x")
-
-
-def test_files_that_build_on_each_other_in_a_circle(tmp_path: Path) -> None:
-    write_yaml(tmp_path / "a.yaml", {"base": "b.yaml"})
-    write_yaml(tmp_path / "b.yaml", {"base": "a.yaml"})
-    with pytest.raises(FewerError, match="in a circle"):
-        load_train_config(tmp_path / "a.yaml")
-
-
-def test_a_name_that_is_neither_file_nor_recipe() -> None:
-    with pytest.raises(FewerError, match="neither a file nor a recipe; the recipes are"):
-        load_train_config("no-such-recipe")
 
 
 def test_only_what_decides_the_weights_counts_as_a_change(tones: Path) -> None:

@@ -75,9 +75,9 @@ def test_steps_come_from_the_data_when_it_is_here(tmp_path: Path) -> None:
     config = parse_train_config(aed_values(tmp_path), "x")
     first = phases(config)[0]
     assert first.amount is not None
+    from fewer.compute.world import alone
     from fewer.data.tokenizers import load_tokenizer
     from fewer.training.run import make_task
-    from fewer.training.world import alone
 
     (tmp_path / "run").mkdir()
     task, _ = make_task(config, tmp_path / "run", load_tokenizer(config.tokenizer), alone())

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from fewer.compute.world import alone
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.models.aed import AED
+from fewer.store.model_folder import load_model
 from fewer.training.configs import parse_train_config
-from fewer.training.model_folder import load_model
 from fewer.training.run import make_task
 from fewer.training.schedule import Finished, learning_rate
 from fewer.training.seeds import seed_moment
 from fewer.training.task import Moment
-from fewer.training.world import alone
 from tests.training.processes import run_in_two_processes
 from tests.training.runs import finished, train, ungrown
 from tests.training.tones import aed_values

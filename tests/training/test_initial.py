@@ -7,11 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from fewer.compute.world import alone
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.training.configs import parse_train_config
 from fewer.training.run import make_task
-from fewer.training.world import alone
 from tests.training.runs import finished, train, ungrown
 from tests.training.tones import aed_values, write_tones
 

@@ -9,9 +9,9 @@ import torch
 
 from fewer.data.tokenizers import CharacterTokenizer
 from fewer.errors import FewerError
+from fewer.store.ngram_files import save_ngram
 from fewer.training import ngram_text
 from fewer.training.ngram import estimate
-from fewer.training.ngram_files import save_ngram
 from fewer.training.ngram_text import NGramConfig, ngram_of_texts, stream_log_probs
 
 TOKENIZER = CharacterTokenizer(["</s>", *" abc"])

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 import torch
 
+from fewer.compute.world import alone
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.models.aed import AED
+from fewer.store.model_folder import load_model
+from fewer.store.ngram_files import save_ngram
 from fewer.training.aed_task import AedTask
 from fewer.training.configs import KINDS, AedTrainConfig, LmTrainConfig, parse_train_config
-from fewer.training.model_folder import load_model
 from fewer.training.ngram import estimate
-from fewer.training.ngram_files import save_ngram
 from fewer.training.run import make_task
 from fewer.training.task import Moment
-from fewer.training.world import alone
 from tests.training.processes import run_in_two_processes, run_killed, run_to_end
 from tests.training.runs import finished, train
 from tests.training.tones import aed_values, lm_values, write_tones

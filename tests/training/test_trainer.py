@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from fewer.compute.world import alone
 from fewer.errors import FewerError
 from fewer.training.records import read_curves
 from fewer.training.task import Moment
 from fewer.training.trainer import Progress, Trainer, _Silent
-from fewer.training.world import alone
 from tests.training.processes import run_in_group, run_killed, run_to_end
 from tests.training.toy_task import ToyTask, toy_config, toy_process, train_toy
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fewer.compute.world import World, alone, joined
 from fewer.data.plan import Items, Plan, PlanConfig, make_plan
 from fewer.data.reading import Batches
 from fewer.training.objective import l2, smoothed_cross_entropy
 from fewer.training.task import Losses, Moment, Task
 from fewer.training.trainer import Trainer, TrainerConfig
-from fewer.training.world import World, alone, joined
 
 LABELS = 7
 

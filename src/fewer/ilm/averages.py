@@ -5,12 +5,12 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from fewer.compute.world import World, alone
 from fewer.data.batches import Batch
 from fewer.errors import FewerError
 from fewer.models.aed import AED
 from fewer.models.encoded import length_mask
 from fewer.training.task import to_device
-from fewer.training.world import World, alone
 
 
 @torch.no_grad()

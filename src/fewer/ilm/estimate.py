@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fewer.compute.world import World, joined
 from fewer.config import read_yaml
 from fewer.data.batches import UtteranceBatches, UtteranceConfig
 from fewer.data.lines import read_raw_lines
@@ -26,12 +27,11 @@ from fewer.ilm.training import distil, schedule, train_on_text
 from fewer.ilm.transcripts import BEAM, own_transcripts
 from fewer.models.context import ConstantContext, Context
 from fewer.progress import say
+from fewer.store.model_folder import CONFIG, TOKENIZER, LoadedModel, load_model
+from fewer.store.ngram_files import save_ngram
 from fewer.training.configs import LmTrainConfig, TextConfig
-from fewer.training.model_folder import CONFIG, TOKENIZER, LoadedModel, load_model
 from fewer.training.ngram import estimate as estimate_ngram
-from fewer.training.ngram_files import save_ngram
 from fewer.training.run import train_model
-from fewer.training.world import World, joined
 
 IN_ORDER = UtteranceConfig(order="sorted")
 
@@ -99,10 +99,10 @@ def speech_batches(
 
 
 def _estimator(config: IlmConfig, model: str | Path | AdaptedRecogniser, out: Path, world: World) -> "Estimator":
-    from fewer.adapters.whisper.recogniser import is_whisper
+    from fewer.recognisers.whisper.recogniser import is_whisper
 
     if not isinstance(model, str | Path) or is_whisper(model):
-        from fewer.adapters.whisper.estimate import WhisperEstimator
+        from fewer.ilm.whisper_estimate import WhisperEstimator
 
         return WhisperEstimator(config, model, out, world)
     return AedEstimator(_as_trained(config, Path(model)), load_model(model, world.device, cached=True), out, world)

@@ -20,16 +20,16 @@ from fewer.data.manifest import Manifest
 from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import read_json, write_json
-from fewer.ilm.internal_lm import InternalLm
 from fewer.ilm.methods import SEPARATE, IlmConfig, new_context
 from fewer.ilm.perplexity import Encodes
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded
+from fewer.models.internal_lm import InternalLm
 from fewer.models.lm import LanguageModel
 from fewer.search.scorer import Scorer
-from fewer.training.checkpoint import load_tensors, save_tensors
-from fewer.training.model_folder import LoadedModel, load_model
-from fewer.training.ngram_files import load_ngram
+from fewer.store.checkpoint import load_tensors, save_tensors
+from fewer.store.model_folder import LoadedModel, load_model
+from fewer.store.ngram_files import load_ngram
 
 FORMAT = "fewer-ilm/1"
 FACTS, CONTEXT, LM, NGRAM = "ilm.json", "context.safetensors", "lm", "ngram.safetensors"

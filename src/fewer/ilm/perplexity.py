@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from fewer.compute.world import World, alone
 from fewer.data.batches import Batch, TextBatch
 from fewer.data.reading import Batches
 from fewer.data.tokenizers import Tokenizer
@@ -14,7 +15,6 @@ from fewer.models.context import Context
 from fewer.models.encoded import Encoded, length_mask
 from fewer.models.lm import LanguageModel
 from fewer.progress import Bar
-from fewer.training.world import World, alone
 
 SomeBatch = TypeVar("SomeBatch", Batch, TextBatch)
 

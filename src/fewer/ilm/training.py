@@ -7,18 +7,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fewer.compute.world import World
 from fewer.data.batches import Batch, TextBatch
 from fewer.data.reading import Batches
-from fewer.ilm.internal_lm import InternalLm
 from fewer.ilm.methods import IlmConfig, new_context
 from fewer.models.aed import AED
 from fewer.models.context import Context
 from fewer.models.encoded import length_mask
+from fewer.models.internal_lm import InternalLm
 from fewer.training.lm_task import LmTask
 from fewer.training.schedule import NewbobConfig, ScheduleConfig
 from fewer.training.task import Losses, Moment, Task
 from fewer.training.trainer import Trainer, TrainerConfig
-from fewer.training.world import World
 
 
 def train_on_text(

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fewer.compute.world import World
 from fewer.data.batches import UtteranceBatches
 from fewer.data.lines import read_raw_lines
 from fewer.errors import FewerError
@@ -13,9 +14,8 @@ from fewer.models.aed_scorer import AedScorer
 from fewer.progress import Bar
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
-from fewer.training.model_folder import LoadedModel
+from fewer.store.model_folder import LoadedModel
 from fewer.training.task import to_device
-from fewer.training.world import World
 
 BEAM = 4
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from fewer.commands import CommandPackage
+from fewer.cli import CommandPackage
 
 sys.modules[__name__].__class__ = CommandPackage

@@ -1,18 +1,13 @@
-"""What a training configuration says, and how its YAML file is read.
-
-`model.kind` decides what is trained: aed, lstm_lm, transformer_lm or decoder_like_lm. A file may build on another one
-(`base: NAME`, a file beside it or a recipe): what it says itself is then laid over that, key by key.
-"""
+"""What a training configuration says. `model.kind` decides what is trained: aed, lstm_lm, transformer_lm or
+decoder_like_lm."""
 
 import json
-from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from fewer.config import Config, override_value, parse_config, read_yaml
+from fewer.config import Config, parse_config
 from fewer.data.augment import SpecAugmentConfig
 from fewer.data.batches import UtteranceConfig
 from fewer.data.features import FeaturesConfig, MfccConfig
@@ -140,14 +135,6 @@ KINDS: dict[str, type[AedTrainConfig] | type[LmTrainConfig]] = {
 }
 
 
-def load_train_config(source: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
-    """Read a YAML file or a recipe; `overrides` are `a.b=value`. A missing vocab_size is the tokenizer's."""
-    values = read_layers(source)
-    for override in overrides:
-        values = override_value(values, override)
-    return parse_train_config(values, source)
-
-
 def parse_train_config(values: Any, source: str | Path) -> TrainConfig:
     """Validate a configuration read from `source`."""
     model = values.get("model") if isinstance(values, dict) else None
@@ -158,32 +145,6 @@ def parse_train_config(values: Any, source: str | Path) -> TrainConfig:
     if "vocab_size" not in model and isinstance(tokenizer, str) and Path(tokenizer).exists():
         values = values | {"model": model | {"vocab_size": load_tokenizer(tokenizer).size}}
     return parse_config(KINDS[kind], values, source)
-
-
-def read_layers(source: str | Path, above: tuple[Path, ...] = ()) -> Any:
-    """The values of a file, laid over those of its `base`. `above`: the files that build on it."""
-    path = find_config(source)
-    if path in above:
-        raise FewerError(f"{path}: base: these files build on each other in a circle: {', '.join(map(str, above))}")
-    values = read_yaml(path)
-    if not isinstance(values, dict) or "base" not in values:
-        return values
-    beside = path.parent / str(values["base"])
-    base = read_layers(beside if beside.is_file() else values["base"], (*above, path))
-    return laid_over(base, {key: value for key, value in values.items() if key != "base"})
-
-
-def find_config(source: str | Path) -> Path:
-    """A file, or a recipe by name."""
-    path = Path(source)
-    if path.is_file():
-        return path
-    recipes = sorted(Path(str(files("fewer.recipes"))).glob("*.yaml"))
-    for recipe in recipes:
-        if str(source) in (recipe.stem, recipe.name):
-            return recipe
-    names = ", ".join(recipe.stem for recipe in recipes) or "none yet"
-    raise FewerError(f"{source} is neither a file nor a recipe; the recipes are: {names}")
 
 
 def effective(config: TrainConfig, only_set: bool = False, ending: bool = False) -> dict[str, Any]:
@@ -202,9 +163,3 @@ def changed_keys(old: Any, new: Any, prefix: str = "") -> list[str]:
         keys = [*old, *(key for key in new if key not in old)]
         return [line for key in keys for line in changed_keys(old.get(key), new.get(key), f"{prefix}.{key}".strip("."))]
     return [] if old == new else [f"{prefix}: {json.dumps(old)} there, {json.dumps(new)} now"]
-
-
-def laid_over(below: Any, above: Any) -> Any:
-    if not isinstance(below, dict) or not isinstance(above, dict):
-        return above
-    return below | {key: laid_over(below.get(key), value) for key, value in above.items()}

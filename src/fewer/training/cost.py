@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from fewer.compute.world import choose_device
 from fewer.data.batches import UtteranceBatches
 from fewer.data.manifest import Manifest
 from fewer.data.reader import RawFeatures
@@ -22,12 +23,11 @@ from fewer.data.tokenizers import load_tokenizer
 from fewer.models.aed import AedConfig
 from fewer.models.lm import TransformerLmConfig
 from fewer.progress import progress
+from fewer.store.model_folder import ModelConfig, build_model
 from fewer.training.configs import AedTrainConfig, LmTrainConfig, TrainConfig
 from fewer.training.growing import stage_config
-from fewer.training.model_folder import ModelConfig, build_model
 from fewer.training.schedule import learning_rate
 from fewer.training.trainer import duration
-from fewer.training.world import choose_device
 
 SAMPLE = 500  # transcripts from which labels per character are estimated
 

@@ -17,8 +17,8 @@ from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 from fewer.models.ngram import NGram
 from fewer.progress import say
+from fewer.store.ngram_files import is_ngram_file, load_ngram
 from fewer.training.ngram import estimate
-from fewer.training.ngram_files import is_ngram_file, load_ngram
 from fewer.training.ngram_mixture import mix, mixture_weights
 
 BLOCK = 1 << 20  # labels scored at a time

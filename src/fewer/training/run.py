@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from fewer import __version__
+from fewer.compute.world import World, joined
 from fewer.config import read_yaml
 from fewer.data.augment import SpecAugment
 from fewer.data.batches import UtteranceBatches
@@ -20,17 +21,7 @@ from fewer.data.tokenizers import Tokenizer, load_tokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json, write_json
 from fewer.models.aed import AED
-from fewer.training.aed_task import ENCODER, AedTask
-from fewer.training.configs import (
-    AedTrainConfig,
-    LmTrainConfig,
-    TrainConfig,
-    changed_keys,
-    effective,
-    parse_train_config,
-)
-from fewer.training.lm_task import LmTask
-from fewer.training.model_folder import (
+from fewer.store.model_folder import (
     CONFIG,
     STATISTICS,
     TOKENIZER,
@@ -44,10 +35,19 @@ from fewer.training.model_folder import (
     save_model,
     write_config,
 )
-from fewer.training.ngram_files import is_ngram_file, load_ngram
+from fewer.store.ngram_files import is_ngram_file, load_ngram
+from fewer.training.aed_task import ENCODER, AedTask
+from fewer.training.configs import (
+    AedTrainConfig,
+    LmTrainConfig,
+    TrainConfig,
+    changed_keys,
+    effective,
+    parse_train_config,
+)
+from fewer.training.lm_task import LmTask
 from fewer.training.task import Task
 from fewer.training.trainer import Trainer
-from fewer.training.world import World, joined
 
 PACKAGES = ("torch", "numpy", "lhotse", "sentencepiece", "safetensors")
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from fewer.compute.world import World
 from fewer.data.plan import Items, Plan
 from fewer.data.reading import Batches, read_ahead
-from fewer.training.world import World
 
 
 @dataclass(frozen=True)

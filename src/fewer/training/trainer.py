@@ -20,17 +20,17 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim import SGD, Adam, Optimizer
 
+from fewer.compute.world import World
 from fewer.config import Config
 from fewer.data.plan import Plan
 from fewer.errors import FewerError
 from fewer.progress import Bar
-from fewer.training.checkpoint import Checkpoint, CheckpointFolder, load_moments, load_weights, training_tensors
+from fewer.store.checkpoint import Checkpoint, CheckpointFolder, load_moments, load_weights, training_tensors
 from fewer.training.records import Records
 from fewer.training.schedule import Finished, ScheduleConfig, learning_rate
 from fewer.training.seeds import seed_moment
 from fewer.training.shares import Share, read_shares
 from fewer.training.task import Losses, Moment, Task, to_device
-from fewer.training.world import World
 
 POINTS = 20  # curve points within a sub-epoch
 

@@ -1,0 +1,204 @@
+"""A bundle: what `fewer adapt` found out about a recogniser, in one folder that decoding and transcribing load.
+
+bundle.json   format, the base model's and its tokenizer's fingerprints, scales, length and end-label policy, results
+lm…           the language model: an n-gram file, or a folder (of `fewer train`, or of transformers)
+ilm/          the internal language model, as `fewer ilm` writes it
+words.txt     names and terms with their weights
+
+The base model itself is not in it: it is loaded from where it was, or from where the user says it is now.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from fewer.config import Config, parse_config
+from fewer.decoding.system import Recogniser, System, load_recogniser, load_system
+from fewer.errors import FewerError
+from fewer.files import read_json, write_json
+from fewer.search.beam import SearchOptions
+from fewer.search.fusion import Fusion
+from fewer.search.nbest import LengthPolicy
+
+NAME, VERSION = "fewer-bundle", 1
+FACTS = "bundle.json"
+KEPT = (".safetensors", ".json", ".yaml", ".arpa", ".arpa.gz", ".txt", ".model")  # kinds of files that are copied
+
+
+class Base(Config):
+    """The recogniser that a bundle belongs to."""
+
+    source: str  # where it was: a folder, or a name on the Hugging Face hub
+    fingerprint: str  # of its weights, tokenizer and prompt
+    tokenizer: str  # fingerprint of its tokenizer
+
+
+class Length(Config):
+    """As `LengthPolicy`."""
+
+    exponent: float = 1.0
+    reward: float = 0.0
+
+
+class BundleFacts(Config):
+    """What bundle.json says."""
+
+    format: str = f"{NAME}/{VERSION}"
+    made_with: str = ""  # version of fewer
+    base: Base
+    language: str | None = None  # what is spoken, for a multilingual Whisper
+    task: str = "transcribe"
+    method: str  # none, sf, or that of the internal LM
+    scales: dict[str, float]  # term -> what its score is multiplied by; negative for what is subtracted
+    length: Length = Length()
+    end_scored_by: tuple[str, ...] | None = None  # terms that score the end label; None: the recogniser's own default
+    beam: int = Field(default=5, ge=1)
+    lm: str | None = None  # file or folder in the bundle
+    ilm: str | None = None  # folder in the bundle
+    words: str | None = None  # file in the bundle
+    text: dict[str, Any] = Field(default={})  # what the LM was made of
+    dev: dict[str, Any] | None = None  # results on the dev set
+    general: dict[str, Any] | None = None  # results on the general set
+
+    @field_validator("lm", "ilm", "words")
+    @classmethod
+    def _inside(cls, name: str | None) -> str | None:
+        if name is not None and Path(name).name != name:
+            raise ValueError("a file of the bundle has a plain name")
+        return name
+
+    @property
+    def length_policy(self) -> LengthPolicy:
+        return LengthPolicy(self.length.exponent, self.length.reward)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle with its base model, ready for a search."""
+
+    folder: Path
+    facts: BundleFacts
+    system: System  # recogniser, and those models whose scale is not 0
+
+    @property
+    def recogniser(self) -> Recogniser:
+        return self.system.recogniser
+
+    @property
+    def scales(self) -> dict[str, float]:
+        """Of the terms that take part."""
+        return {term: scale for term, scale in self.facts.scales.items() if scale}
+
+    @property
+    def length(self) -> LengthPolicy:
+        return self.facts.length_policy
+
+    @property
+    def options(self) -> SearchOptions:
+        return SearchOptions(self.facts.beam, self.length)
+
+    def fusion(self) -> Fusion:
+        """The search's score."""
+        return self.system.fusion(self.scales)
+
+
+def is_bundle(source: str | Path) -> bool:
+    return (Path(source).expanduser() / FACTS).is_file()
+
+
+def read_bundle(folder: str | Path) -> BundleFacts:
+    """What bundle.json says; an error if this version of fewer cannot read it."""
+    path = Path(folder).expanduser() / FACTS
+    if not path.is_file():
+        raise FewerError(f"{folder} is not a bundle of `fewer adapt`: it has no {FACTS}")
+    value = read_json(path)
+    name, _, version = str(value.get("format") if isinstance(value, dict) else None).partition("/")
+    if name != NAME or not version.isdigit():
+        raise FewerError(f"{path} is not a {NAME} file; is it complete?")
+    if int(version) > VERSION:
+        raise FewerError(
+            f"{path}: format {name}/{version}, but this version of fewer reads {VERSION}; install a newer one"
+        )
+    return parse_config(BundleFacts, value, path)
+
+
+def load_bundle(
+    folder: str | Path, base: str | Path | Recogniser | None = None, scales: Mapping[str, float] | None = None
+) -> Bundle:
+    """A bundle with its base model: `base` if given (loaded or not), else from where it was when it was adapted.
+
+    scales: of terms that shall have another one than the bundle says.
+    """
+    folder = Path(folder).expanduser()
+    facts = read_bundle(folder)
+    facts = facts.model_copy(update={"scales": facts.scales | dict(scales or {})})
+    recogniser = base if base is not None and not isinstance(base, str | Path) else _load_base(folder, facts, base)
+    where = f"{folder} was made for {facts.base.source}"
+    if recogniser.tokenizer.fingerprint != facts.base.tokenizer:
+        raise FewerError(f"{where}, whose tokenizer is another one than that of the model given; give that model")
+    if recogniser.fingerprint != facts.base.fingerprint:
+        raise FewerError(
+            f"{where}, whose weights (or language and task) are not those of the model given; "
+            "give that model, or adapt this one with `fewer adapt`"
+        )
+    parts = {"lm": facts.lm, "ilm": facts.ilm, "words": facts.words}
+    used = {term: folder / name for term, name in parts.items() if name is not None and facts.scales.get(term)}
+    for term, scale in facts.scales.items():
+        if scale and term not in used:
+            raise FewerError(f"{folder / FACTS}: '{term}' has the scale {scale:g}, but the bundle has no such model")
+    for path in used.values():
+        if not path.exists():
+            raise FewerError(f"{folder} is not complete: {path.name} is missing; copy the whole folder")
+    models = (used.get("lm"), used.get("ilm"))
+    system = load_system(recogniser, *models, end_scored_by=facts.end_scored_by, words=used.get("words"))
+    system.names["model"] = str(folder)
+    return Bundle(folder, facts, system)
+
+
+def _load_base(folder: Path, facts: BundleFacts, base: str | Path | None) -> Recogniser:
+    source = facts.base.source if base is None else base
+    if base is None and Path(source).is_absolute() and not Path(source).exists():
+        raise FewerError(f"{folder} was made for {source}, which is not there any more; say where it is now (--base)")
+    return load_recogniser(source, facts.language, facts.task)
+
+
+def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path]) -> None:
+    """Write the folder, complete or not at all. parts: what the bundle names, and where those files and folders are."""
+    out = Path(out)
+    refuse_existing(out)
+    temporary = out.with_name(f".{out.name}.tmp{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        for name, source in parts.items():
+            _copy(source, temporary / name)
+        write_json(temporary / FACTS, facts.model_dump(mode="json"))
+        os.rename(temporary, out)
+    except OSError as error:
+        raise FewerError(f"cannot write {out}: {error.strerror or error}; is the disk full or read-only?") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def refuse_existing(out: str | Path) -> None:
+    """A bundle is never written over anything."""
+    if Path(out).exists():
+        raise FewerError(f"{out} is there already; give another folder, or remove it first")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A file, or a folder's files of the kinds that models consist of, and those of its folder `lm`."""
+    if source.is_file():
+        shutil.copyfile(source, target)
+        return
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.is_file() and path.name.endswith(KEPT):
+            shutil.copyfile(path, target / path.name)
+        elif path.name == "lm" and path.is_dir():
+            _copy(path, target / path.name)

@@ -1,0 +1,181 @@
+"""Choosing what to do with a language model by a dev set: nothing, shallow fusion, or an internal LM subtracted.
+
+Every method gets the same budget of decodes and its own pool. What has the fewest word errors is taken only if it beats
+the recogniser alone significantly; otherwise nothing is added.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fewer.data.manifest import Manifest
+from fewer.decoding.decode import EncodedBatch, encode_set, search_set
+from fewer.decoding.system import AedRecogniser, Recogniser, System
+from fewer.decoding.tunable import identity, tuning_method
+from fewer.evaluation.wer import Comparison, Result, compare
+from fewer.progress import say
+from fewer.search.beam import SearchOptions
+from fewer.search.nbest import LengthPolicy
+from fewer.tuning.methods import options_of, tune_all
+from fewer.tuning.pool import Metric
+from fewer.tuning.space import Scales, SpaceOptions
+from fewer.tuning.tune import TuneOptions, TuneResult
+
+FEW = 100  # utterances, of which gains as they are usual can hardly be told from luck
+WORDS_BUDGET = 3  # decodes for the scale of the list of terms
+WORDS_RANGE = (0.0, 2.0)
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What is usual for a kind of recogniser: without a dev set that is all one has."""
+
+    method: str  # of estimating the internal LM
+    lm: float  # λ1 and λ2 with an internal LM
+    ilm: float
+    length: LengthPolicy
+    sf_lm: float  # λ1 without
+    sf_length: LengthPolicy
+    tuning: TuneOptions
+
+    def scales(self, method: str) -> Scales:
+        """Of a method that was not tuned."""
+        if method == "none":
+            return Scales({}, LengthPolicy())  # as everybody searches with the recogniser alone
+        if method == "sf":
+            return Scales({"lm": self.sf_lm}, self.sf_length)
+        return Scales({"lm": self.lm, "ilm": -self.ilm}, self.length)
+
+
+# Whisper: small scales; shallow fusion alone shortens hypotheses unless labels are rewarded by some 6 · λ1 + 0.3.
+WHISPER = Usual(
+    method="zero_encoder",
+    lm=0.18,
+    ilm=0.17,
+    length=LengthPolicy(0.0, 0.4),
+    sf_lm=0.13,
+    sf_length=LengthPolicy(0.0, 1.05),
+    tuning=TuneOptions(
+        space=SpaceOptions(length="reward", scale_range=(0.0, 0.5), reward_range=(-1.0, 3.0)),
+        start=({}, {"lm": 0.13, "reward": 1.05}, {"lm": 0.18, "ilm": 0.17, "reward": 0.4}),
+    ),
+)
+OWN = Usual("zero", 0.3, 0.2, LengthPolicy(), sf_lm=0.3, sf_length=LengthPolicy(), tuning=TuneOptions())
+
+
+def usual_for(recogniser: Recogniser) -> Usual:
+    return OWN if isinstance(recogniser, AedRecogniser) else WHISPER
+
+
+class Trials:
+    """A set, encoded once, on which systems are tried."""
+
+    def __init__(self, recogniser: Recogniser, manifest: Path, metric: Metric, search: SearchOptions):
+        self.manifest, self.metric, self.search = manifest, metric, search
+        self.batches: list[EncodedBatch] = list(encode_set(System(recogniser), Manifest(manifest)))
+
+    def __len__(self) -> int:
+        return sum(len(batch.utterances) for batch in self.batches)
+
+    def result(self, system: System, scales: Scales) -> Result:
+        """One decode, scored."""
+        options = replace(self.search, length=scales.length)
+        lists = dict(search_set(system, self.batches, scales.terms, options)).values()
+        refs = {nbest.id: nbest.ref or "" for nbest in lists}
+        hyps = {nbest.id: nbest.hypotheses[0].text for nbest in lists}
+        return self.metric.score(refs, hyps, {nbest.id: nbest.speaker or "" for nbest in lists})
+
+    def tune(self, systems: Mapping[str, System], options: TuneOptions, folder: Path) -> dict[str, TuneResult]:
+        methods = [
+            tuning_method(name, system, self.batches, self.search, identity(system, self.search, self.manifest))
+            for name, system in systems.items()
+        ]
+        # The usual starts speak of internal LMs, which there may be none of.
+        options = options_of([term for method in methods for term in method.terms], options)
+        return tune_all(methods, options, self.metric, folder, self.manifest.stem)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, its scales, and what was measured on the way."""
+
+    method: str
+    scales: Scales  # without the recogniser's own
+    facts: dict[str, Any]
+
+
+def choose(
+    trials: Trials, systems: Mapping[str, System], usual: Usual, budget: int, confidence: float, folder: Path
+) -> Choice:
+    """Tune every system, of which "none" is the recogniser alone; take the best if it is better beyond doubt."""
+    if (count := len(trials)) < FEW:
+        say(f"{trials.manifest.stem}: {count} utterances show large gains only; a few hundred are better")
+    results = trials.tune(systems, usual.tuning.model_copy(update={"budget": budget}), folder)
+    alone = results["none"]
+    best = min(results, key=lambda name: results[name].wer)
+    compared = compare(results[best].chosen.result, alone.chosen.result)
+    plain = trials.result(systems["none"], usual.scales("none"))
+    better = min(compared.sure, compare(results[best].chosen.result, plain).sure)
+    facts = {
+        "set": trials.manifest.stem,
+        "utterances": len(alone.chosen.result.ids),
+        "normaliser": trials.metric.normaliser.name,
+        "confidence": confidence,
+        "plain": plain.to_json(),
+        "methods": {name: _tuned(result) for name, result in results.items()},
+        "best": best,
+        "comparison": compared.to_json(),
+    }
+    if best != "none" and better >= confidence:
+        return Choice(best, _own(results[best].scales), facts | {"kept": False})
+    if best == "none":
+        say(f"no LM does better than the recogniser alone ({alone.wer:.2f} %), so nothing is added")
+    else:
+        say(
+            f"{best} has WER {results[best].wer:.2f} % against {alone.wer:.2f} % without an LM, better in "
+            f"{100 * better:.0f} % of resampled dev sets: not beyond doubt, so nothing is added"
+        )
+    sure = compare(alone.chosen.result, plain).sure >= confidence
+    return Choice("none", _own(alone.scales) if sure else usual.scales("none"), facts | {"kept": True})
+
+
+def tune_words(trials: Trials, system: System, chosen: Scales, folder: Path) -> TuneResult:
+    """The scale of a list of terms, all others as they were chosen."""
+    fixed = {term: abs(scale) for term, scale in chosen.terms.items()}
+    fixed |= {"exponent": chosen.length.exponent, "reward": chosen.length.reward}
+    space = SpaceOptions(length="fixed", fixed=fixed, ranges={"words": WORDS_RANGE}, step=0.1)
+    options = TuneOptions(space=space, start=({}, {"words": 1.0}), budget=WORDS_BUDGET)
+    return trials.tune({"words": system}, options, folder)["words"]
+
+
+def with_and_without(
+    trials: Trials, plain: tuple[System, Scales], adapted: tuple[System, Scales]
+) -> tuple[dict[str, Any], Comparison]:
+    """WERs of the recogniser alone and adapted."""
+    before, after = trials.result(*plain), trials.result(*adapted)
+    compared = compare(after, before)
+    facts = {
+        "set": trials.manifest.stem,
+        "utterances": len(before.ids),
+        "none": before.to_json(),
+        "adapted": after.to_json(),
+        "comparison": compared.to_json(),
+    }
+    return facts, compared
+
+
+def _own(scales: Scales) -> Scales:
+    return Scales({term: scale for term, scale in scales.terms.items() if term != "aed"}, scales.length)
+
+
+def _tuned(result: TuneResult) -> dict[str, Any]:
+    low, high = result.chosen.result.interval
+    return {
+        "wer": round(result.wer, 4),
+        "low": round(low, 4),
+        "high": round(high, 4),
+        "parameters": result.parameters,
+        "decodes": len(result.trials),
+        "converged": result.converged,
+    }

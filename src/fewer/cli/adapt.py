@@ -1,0 +1,108 @@
+"""fewer adapt: a recogniser for a domain, from text alone."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+
+def command(
+    model: Annotated[
+        str, typer.Argument(help="The recogniser: a Whisper by its folder or hub name, or a folder of `fewer train`.")
+    ],
+    out: Annotated[Path, typer.Argument(help="The bundle: a folder to write.")],
+    text: Annotated[
+        list[Path] | None, typer.Option(help="Text of the domain: plain, gzip, xz, or a manifest. Repeat.")
+    ] = None,
+    lm: Annotated[
+        str | None,
+        typer.Option(help="Instead of text: an n-gram file of labels or words, a folder of `fewer train`, or hf:NAME."),
+    ] = None,
+    words: Annotated[
+        Path | None, typer.Option(help="Names and terms to listen for: lines `term`, or `term`, tab, weight.")
+    ] = None,
+    dev: Annotated[
+        Path | None, typer.Option(help="Manifest with transcripts: method and scales are chosen by its WER.")
+    ] = None,
+    general: Annotated[
+        Path | None, typer.Option(help="Manifest of other speech: its WER is reported, with and without.")
+    ] = None,
+    transcripts: Annotated[
+        Path | None, typer.Option(help="Text or manifest of such speech as the model was trained on, for internal LMs.")
+    ] = None,
+    audio: Annotated[
+        Path | None, typer.Option(help="The same without transcripts: the model's own are taken (a manifest).")
+    ] = None,
+    general_text: Annotated[
+        Path | None, typer.Option(help="Cased text of any kind: how names are cased; what lodr subtracts.")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Try only this: none, sf, or a method of `fewer ilm`. Repeat.")
+    ] = None,
+    style: Annotated[
+        Literal["auto", "none"], typer.Option(help="none: the text is written as the model writes already.")
+    ] = "auto",
+    order: Annotated[int, typer.Option(min=1, help="Length of the longest n-grams.")] = 4,
+    beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept for each utterance.")] = 5,
+    budget: Annotated[int, typer.Option(min=2, help="Decodes of the dev set for each method, at the most.")] = 5,
+    normalise: Annotated[
+        str | None, typer.Option(help="As in `fewer score`; if not given: english or basic for Whisper, else none.")
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: en, de, …")] = None,
+    task: Annotated[str, typer.Option(help="transcribe, or translate (into English).")] = "transcribe",
+) -> dict[str, Any]:
+    """Adapt a recogniser to a domain with text alone: language model, internal language model and scales in one folder.
+
+    fewer adapt openai/whisper-tiny.en adapted --text domain.txt --dev dev.jsonl
+
+    Without --dev the usual scales are taken. With it, nothing is added unless the dev set gets better beyond doubt.
+    """
+    from fewer.adaptation.adapt import AdaptOptions, adapt
+    from fewer.config import parse_config
+
+    values = {
+        "text": text or (),
+        "lm": lm,
+        "words": words,
+        "dev": dev,
+        "general": general,
+        "transcripts": transcripts,
+        "audio": audio,
+        "general_text": general_text,
+        "methods": method or (),
+        "style": style,
+        "order": order,
+        "beam": beam,
+        "budget": budget,
+        "normalise": normalise,
+        "language": language,
+        "task": task,
+    }
+    facts = adapt(model, out, parse_config(AdaptOptions, values, "fewer adapt")).model_dump(mode="json")
+    for line in summary(facts):
+        print(line)
+    print(f"{out}: use it with `fewer transcribe call.wav --model {out}` or `fewer decode {out} set.jsonl out.jsonl`")
+    return facts
+
+
+def summary(facts: dict[str, Any]) -> list[str]:
+    """What was found, for people."""
+    lines = []
+    if (dev := facts["dev"]) is not None:
+        for name, result in dev["methods"].items():
+            scales = ", ".join(f"{key} {value:g}" for key, value in result["parameters"].items() if key != "aed")
+            interval = f"{result['low']:.2f} to {result['high']:.2f}"
+            lines.append(f"{dev['set']}, {name}: WER {result['wer']:.2f} % ({interval}) with {scales}")
+        if "words" in dev:
+            found = dev["words"]
+            lines.append(
+                f"{dev['set']}, words: WER {found['wer']:.2f} % with scale {found['scale']:g}, "
+                f"{found['wer_without']:.2f} % without"
+            )
+    if (general := facts["general"]) is not None:
+        none, adapted = general["none"]["wer"], general["adapted"]["wer"]
+        lines.append(f"{general['set']}: WER {adapted:.2f} % adapted, {none:.2f} % without")
+    scales = ", ".join(f"{term} {scale:g}" for term, scale in facts["scales"].items()) or "nothing"
+    tuned = "" if facts["dev"] is not None else " (the usual scales; give --dev to choose them)"
+    lines.append(f"method {facts['method']}: {scales}, reward {facts['length']['reward']:g}{tuned}")
+    return lines

@@ -1,0 +1,20 @@
+"""fewer demo: everything on a small corpus that it makes itself."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(help="For corpus, models, results and the page.")] = Path("demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="In minutes: see it run, not see it work.")] = False,
+    seed: Annotated[int, typer.Option(help="The same seed, machine and thread count give the same table.")] = 1,
+) -> None:
+    """Show the whole idea: synthesise speech, train, estimate internal LMs, tune, compare, write a page.
+
+    Stopped at any moment, the same command goes on where it was.
+    """
+    from fewer.experiments.demo import demo
+
+    demo(folder, quick, seed)

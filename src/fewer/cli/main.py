@@ -1,0 +1,57 @@
+"""The command line: one small module of `fewer.cli` for each verb.
+
+Command modules import what is heavy inside their function, so that `fewer --help` answers at once.
+"""
+
+import importlib
+import os
+import sys
+
+import typer
+
+from fewer.cli import COMMANDS, RESUMED
+from fewer.errors import FewerError
+from fewer.files import unwritable
+
+STOPPED = 130  # exit code after Ctrl-C
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Fewer word errors from text alone: AED speech recognition with an external language model added "
+    "and the internal one subtracted.",
+)
+for verb in COMMANDS:
+    app.command(verb)(importlib.import_module(f"fewer.cli.{verb}").command)
+
+
+@app.callback(invoke_without_command=True)
+def options(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
+    if version:
+        from fewer import __version__
+
+        print(f"fewer {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point: errors meant for the user come as one message and exit code 1."""
+    try:
+        app()
+    except FewerError as error:
+        print(f"fewer: {error}", file=sys.stderr)
+        sys.exit(1)
+    except SystemExit as ended:  # as which typer lets Ctrl-C through
+        if ended.code == STOPPED:
+            goes_on = "; the same command goes on where it was" if sys.argv[1] in RESUMED else ""
+            print(f"fewer: stopped{goes_on}", file=sys.stderr)
+        raise
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if (problem := unwritable(error)) is None:
+            raise
+        print(f"fewer: {problem}", file=sys.stderr)
+        sys.exit(1)

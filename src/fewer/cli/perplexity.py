@@ -1,0 +1,34 @@
+"""fewer perplexity: of a language model, or of a recogniser's internal one."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def command(
+    lm: Annotated[str, typer.Argument(help="A folder of `fewer train`, an n-gram file, or a folder of `fewer ilm`.")],
+    text: Annotated[list[Path], typer.Argument(help="Text files (plain, gz, xz) or manifests.")],
+    model: Annotated[
+        Path | None, typer.Option(help="The recogniser: of an internal LM, or whose tokenizer an n-gram file uses.")
+    ] = None,
+    case: Annotated[str, typer.Option(help="Spelling of the text: none, lower, upper or librispeech.")] = "none",
+    json: Annotated[Path | None, typer.Option(help="Write the numbers to this file as well.")] = None,
+) -> dict[str, dict[str, Any]]:
+    """Print the perplexity per label and per word."""
+    from fewer.decoding.perplexity import measure
+    from fewer.files import check_output, write_json
+
+    if json is not None:
+        check_output(json)
+    results = {}
+    for path in text:
+        result = measure(lm, path, model, case)
+        results[str(path)] = result
+        print(
+            f"{path}: perplexity {result['ppl_label']:.2f} per label, {result['ppl_word']:.2f} per word "
+            f"({result['sentences']} sentences, {result['words']} words, {result['labels']} labels)"
+        )
+    if json is not None:
+        write_json(json, results)
+    return results

@@ -1,0 +1,24 @@
+"""fewer rescore: N-best lists with another language model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    nbest: Annotated[Path, typer.Argument(help="N-best file of `fewer decode`.")],
+    lm: Annotated[str, typer.Argument(help="Any LM: a folder of `fewer train`, an n-gram file, or hf:NAME.")],
+    out: Annotated[Path, typer.Argument(help="N-best file to write.")],
+    scale: Annotated[float, typer.Option(help="Weight of the LM; negative for one that is to be subtracted.")] = 0.3,
+    term: Annotated[str, typer.Option(help="Name of the new term.")] = "rescore",
+    model: Annotated[Path | None, typer.Option(help="Model folder whose tokenizer an n-gram file uses.")] = None,
+) -> None:
+    """Add a language model's score to N-best lists and rank them anew."""
+    from fewer.decoding.rescore import rescore
+    from fewer.decoding.system import load_lm_and_tokenizer
+    from fewer.files import check_output
+
+    check_output(out)
+    count = rescore(nbest, out, *load_lm_and_tokenizer(lm, model), term, scale)
+    print(f"{out}: {count} utterances")

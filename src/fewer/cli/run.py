@@ -1,0 +1,28 @@
+"""fewer run: a full experiment."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    recipe: Annotated[str, typer.Argument(help="A YAML file of an experiment, or the name of a recipe.")],
+    folder: Annotated[Path, typer.Argument(help="The run folder; a run that is there goes on.")],
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the configuration, such as beam=32.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done, with costs.")] = False,
+) -> None:
+    """Run an experiment: train, estimate internal LMs, tune, decode, score, and write its table.
+
+    Stopped at any moment, the same command goes on where it was.
+    """
+    from fewer.experiments.layers import load_experiment
+    from fewer.experiments.run import describe, run_experiment
+
+    config = load_experiment(recipe, change or [])
+    if dry_run:
+        print(describe(config))
+        return
+    run_experiment(config, folder)

@@ -1,0 +1,42 @@
+"""fewer train: a recogniser or a language model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    config: Annotated[str, typer.Argument(help="A YAML file, or the name of a recipe.")],
+    out: Annotated[
+        Path | None, typer.Argument(help="The run folder; a run that is there goes on. Not needed for a dry run.")
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change the configuration, such as --set schedule.peak=0.001."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print the network, the schedule, steps and an estimate of cost.")
+    ] = False,
+    fall_back: Annotated[
+        bool, typer.Option("--fall-back", help="If the last checkpoint is damaged, go on from the one before it.")
+    ] = False,
+) -> None:
+    """Train a recogniser or a language model.
+
+    Killed at any moment, the same command goes on to the same result. Under torchrun, all processes train one model.
+    """
+    from fewer.errors import FewerError
+    from fewer.experiments.layers import load_train_config
+
+    settings = load_train_config(config, change or [])
+    if dry_run:
+        from fewer.training.cost import dry_run as describe
+
+        print(describe(settings))
+        return
+    if out is None:
+        raise FewerError("give a folder for the run: fewer train CONFIG OUT (or --dry-run)")
+    from fewer.training.run import train_model
+
+    train_model(settings, out, fall_back)

@@ -1,0 +1,135 @@
+"""fewer tune: scales and length parameter from a dev set."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from fewer.cli import options
+from fewer.errors import FewerError
+
+if TYPE_CHECKING:
+    from fewer.tuning.tune import TuneResult
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
+    manifest: Annotated[Path, typer.Argument(help="The dev set, as `fewer prepare` writes it.")],
+    out: Annotated[Path, typer.Argument(help="Folder for results, WER surfaces, pools and decodes of each method.")],
+    lm: options.Lm = None,
+    ilm: Annotated[
+        list[Path] | None, typer.Option(help="Internal LM: a folder of `fewer ilm`; repeat to tune several methods.")
+    ] = None,
+    sf: Annotated[bool, typer.Option(help="Also tune without an internal LM (shallow fusion).")] = True,
+    ctc: Annotated[bool, typer.Option("--ctc", help="Also tune the weight of the CTC prefix score.")] = False,
+    length: Annotated[
+        Literal["exponent", "reward", "fixed"],
+        typer.Option(help="The length parameter that every method tunes; fixed: score per label, none tuned."),
+    ] = "exponent",
+    fix: Annotated[list[str] | None, typer.Option(help="Keep a parameter: lm=0.4. Repeat.")] = None,
+    tie: Annotated[list[str] | None, typer.Option(help="Tie a scale to another: ilm=0.8*lm. Repeat.")] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option("--range", help="Lowest and highest value: ilm=0:0.6. Repeat.")
+    ] = None,
+    budget: Annotated[int, typer.Option(min=1, help="Decodes of each method, at the most.")] = 6,
+    no_harm: Annotated[
+        bool, typer.Option("--no-harm", help="Keep scales of 0 unless the dev set improves significantly.")
+    ] = False,
+    beam: Annotated[int, typer.Option(help="Hypotheses kept for each utterance.")] = 12,
+    max_length: options.MaxLength = None,
+    end_by: options.EndBy = None,
+    language: options.Language = None,
+    task: options.Task = "transcribe",
+    normalise: Annotated[
+        str | None,
+        typer.Option(help="As in `fewer score`. Default: none; for a Whisper english, or basic in other languages."),
+    ] = None,
+    rules: Annotated[
+        Literal["plain", "sclite", "hubscr"] | None,
+        typer.Option(help="How errors are counted, as in `fewer score`. Default: hubscr with a glm, else plain."),
+    ] = None,
+    processes: options.Processes = 1,
+) -> None:
+    """Find λ1, λ2 and the length parameter with the fewest word errors, in a handful of decodes.
+
+    Every method has its own pool and the same budget. OUT/<method>/tune.json holds the scales, surface.npz the WER of
+    every point of the grid. Started again, the same command goes on with the decodes that are there.
+    """
+    from fewer.adaptation.searching import check_end_by
+    from fewer.compute.world import joined
+    from fewer.config import parse_config
+    from fewer.data.manifest import Manifest
+    from fewer.decoding.decode import EncodedBatch, encode_set
+    from fewer.decoding.system import System, load_recogniser, load_system
+    from fewer.decoding.tunable import identity, tuning_method
+    from fewer.evaluation.normalise import load_normaliser
+    from fewer.search.beam import SearchOptions
+    from fewer.tuning.methods import check_methods, tune_all
+    from fewer.tuning.pool import Metric
+    from fewer.tuning.tune import TuneOptions
+
+    space = {"length": length, **constraints(fix or [], tie or [], limit or [])}
+    options = parse_config(TuneOptions, {"space": space, "budget": budget, "no_harm": no_harm}, "fewer tune")
+    with joined("cpu") as world:
+        if world.size > 1:
+            raise FewerError("fewer tune runs in one process; start it without torchrun")
+    search = SearchOptions(beam, max_length=max_length)
+    recogniser = load_recogniser(model, language, task, cached=True)
+    normaliser = load_normaliser(normalise or recogniser.normaliser)
+    metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
+    check_end_by(end_by, ["aed", *(["lm"] if lm else []), *(["ilm"] if ilm else []), *(["ctc"] if ctc else [])])
+    batches: list[EncodedBatch] = []
+    methods = []
+    for folder in ([None] if sf or not ilm else []) + list(ilm or []):
+        name = folder.name if folder is not None else "sf" if lm else "none"
+        system = load_system(recogniser, lm, folder, ctc, end_by)
+        methods.append(tuning_method(name, system, batches, search, identity(system, search, manifest), processes))
+    check_methods(methods, options)  # before the dev set is encoded, which may take a while
+    batches.extend(encode_set(System(recogniser), Manifest(manifest, transcripts=False)))
+    results = tune_all(methods, options, metric, out, manifest.stem)
+    for name, result in results.items():
+        print(_line(name, result))
+
+
+def constraints(fix: list[str], tie: list[str], limit: list[str]) -> dict[str, Any]:
+    """What the options of the command line say: lm=0.4, ilm=0.8*lm, ilm=0:0.6."""
+    values: dict[str, Any] = {"fixed": {}, "tied": {}, "ranges": {}}
+    for text in fix:
+        name, value = _parts(text, "--fix", "lm=0.4")
+        values["fixed"][name] = _number(value, f"--fix {text}", "lm=0.4")
+    for text in tie:
+        name, value = _parts(text, "--tie", "ilm=0.8*lm")
+        ratio, _, other = value.rpartition("*")
+        values["tied"][name] = (_number(ratio or "1", f"--tie {text}", "ilm=0.8*lm"), other.strip())
+    for text in limit:
+        name, value = _parts(text, "--range", "ilm=0:0.6")
+        ends = value.split(":")
+        if len(ends) != 2:
+            raise FewerError(f"--range {text}: write it as ilm=0:0.6")
+        values["ranges"][name] = tuple(_number(end, f"--range {text}", "ilm=0:0.6") for end in ends)
+    return values
+
+
+def _parts(text: str, option: str, example: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        raise FewerError(f"{option} {text}: write it as {example}")
+    return name.strip(), value.strip()
+
+
+def _number(text: str, where: str, example: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise FewerError(f"{where}: '{text}' is not a number; write it as {example}") from None
+
+
+def _line(name: str, result: "TuneResult") -> str:
+    low, high = result.chosen.result.interval
+    where = ", ".join(f"{key} {value:g}" for key, value in result.parameters.items() if key != "aed")
+    notes = "" if result.converged else "; not converged: give it a larger --budget"
+    notes += "; no significant gain, baseline kept" if result.kept_baseline else ""
+    return (
+        f"{name}: {where}: WER {result.wer:.2f} % ({low:.2f} to {high:.2f}; baseline {result.baseline.wer:.2f})"
+        f" after {len(result.trials)} decodes{notes}"
+    )

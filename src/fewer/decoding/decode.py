@@ -1,0 +1,168 @@
+"""Decoding a set: batches by length, one search after another, N-best lists in the manifest's order."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fewer.compute.processes import divided
+from fewer.compute.world import World, alone
+from fewer.data.batches import UtteranceConfig
+from fewer.data.manifest import Manifest
+from fewer.decoding.system import Recogniser, System
+from fewer.errors import FewerError
+from fewer.files import check_output
+from fewer.models.encoded import Encoded
+from fewer.progress import Bar
+from fewer.search.beam import SearchError, SearchOptions, beam_search
+from fewer.search.nbest import Header, NBest, parse_nbest, write_nbest
+from fewer.search.scorer import Scorer
+
+BATCH = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted", allow_unknown=True)
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What is known of an utterance besides its audio."""
+
+    index: int  # line of the manifest
+    id: str
+    ref: str | None
+    speaker: str | None
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Encoded utterances, ready for any number of searches."""
+
+    utterances: list[Utterance]
+    encoded: Encoded
+
+
+class EncodedSet(Sequence[EncodedBatch]):
+    """The batches of (this process's share of) a set; each is encoded whenever it is asked for."""
+
+    def __init__(self, recogniser: Recogniser, manifest: Manifest, world: World):
+        self.recogniser, self.manifest = recogniser, manifest
+        self.batches = recogniser.batches(manifest, BATCH)
+        plan = self.batches.plan(1)
+        groups = [items for step in range(len(plan)) for items in plan.group(step, world.rank, world.size)]
+        self.groups = [items for items in groups if len(items)]
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __getitem__(self, index: Any) -> Any:
+        items = self.groups[index]
+        cuts = [self.manifest[item] for item in items.tolist()]
+        utterances = [_utterance(item, cut) for item, cut in zip(items.tolist(), cuts, strict=True)]
+        encoded = self.recogniser.encode(self.batches.load(items, 1))
+        for utterance, frames in zip(utterances, encoded.lengths.tolist(), strict=True):
+            if frames < 1:
+                raise FewerError(f"utterance {utterance.id} is too short: the encoder leaves no frame of it")
+        return EncodedBatch(utterances, encoded)
+
+
+def encode_set(system: System, manifest: Manifest, world: World | None = None) -> EncodedSet:
+    """Run the encoder over (this process's share of) a set."""
+    return EncodedSet(system.recogniser, manifest, world or alone())
+
+
+def _utterance(index: int, cut: Any) -> Utterance:
+    spoken = cut.supervisions[0] if cut.supervisions else None
+    return Utterance(index, cut.id, spoken and spoken.text, spoken and spoken.speaker)
+
+
+def search_set(
+    system: System,
+    batches: Sequence[EncodedBatch],
+    scales: Mapping[str, float],
+    options: SearchOptions,
+    scorers: list[Scorer] | None = None,
+    processes: int = 1,
+) -> Iterator[tuple[int, NBest]]:
+    """N-best lists with their line in the manifest, batch by batch; several processes take turns with the batches."""
+    fusion = system.fusion(scales, scorers)
+    tokenizer = system.recogniser.tokenizer
+
+    def search(rank: int, size: int) -> Iterator[tuple[int, NBest]]:
+        for place in range(rank, len(batches), size):
+            batch = batches[place]
+            limits = system.recogniser.max_lengths(batch.encoded)
+            try:
+                lists = beam_search(fusion, batch.encoded, limits, options, tokenizer.decode)
+            except SearchError as error:
+                raise FewerError(f"utterance {batch.utterances[error.index].id}: {error.problem}") from error
+            for utterance, hypotheses in zip(batch.utterances, lists, strict=True):
+                yield utterance.index, NBest(utterance.id, hypotheses, utterance.ref, utterance.speaker)
+
+    return divided(search, min(processes, len(batches)))
+
+
+def header(system: System, scales: Mapping[str, float], options: SearchOptions, info: dict[str, Any]) -> Header:
+    fusion = system.fusion(scales)
+    return Header(fusion.terms, fusion.scales, options.length, {**system.names, "beam": options.beam, **info})
+
+
+def decode(
+    system: System,
+    manifest: str | Path,
+    out: str | Path,
+    scales: Mapping[str, float],
+    options: SearchOptions = SearchOptions(),
+    world: World | None = None,
+    processes: int = 1,
+) -> int:
+    """Decode a manifest into an N-best file, complete or absent; under torchrun every process takes its share.
+
+    Returns the number of utterances.
+    """
+    world = world or alone()
+    opened = Manifest(manifest, transcripts=False)
+    if not len(opened):
+        raise FewerError(f"{manifest} holds no utterance")
+    out = Path(out)
+    check_output(out)
+    head = header(system, scales, options, {"set": Path(manifest).stem})
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as private:
+        folder = Path(world.same(private))
+        part = folder / f"part{world.rank}.jsonl"
+        lines: list[int] = []
+
+        def lists() -> Iterator[NBest]:
+            with Bar(f"decoding {Path(manifest).stem}", len(opened) if world.size == 1 else None) as bar:
+                batches = encode_set(system, opened, world)
+                for index, nbest in search_set(system, batches, scales, options, processes=processes):
+                    lines.append(index)
+                    yield nbest
+                    bar.advance()
+
+        write_nbest(part, head, lists())
+        parts = world.gather((str(part), lines))
+        if world.first:
+            write_nbest(out, head, _in_order(parts))
+        world.wait()
+    return len(opened)
+
+
+def _in_order(parts: list[tuple[str, list[int]]]) -> Iterator[NBest]:
+    """The utterances of all part files in the manifest's order, read one at a time."""
+    places: list[tuple[int, str, int]] = []
+    for path, lines in parts:
+        with open(path, "rb") as stream:
+            stream.readline()
+            offset = stream.tell()
+            for index in lines:
+                places.append((index, path, offset))
+                stream.readline()
+                offset = stream.tell()
+    for _, path, offset in sorted(places):
+        yield _read_at(path, offset)
+
+
+def _read_at(path: str, offset: int) -> NBest:
+    with open(path, "rb") as stream:
+        stream.seek(offset)
+        return parse_nbest(json.loads(stream.readline()), path)

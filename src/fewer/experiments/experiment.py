@@ -1,0 +1,328 @@
+"""An experiment from data to table, in a run folder; started again, what is done is not done twice.
+
+tokenizer.json, models/<name>, ilm/<recogniser>/<method>, tuning/<row>, pools/<row>.jsonl,
+decodes/<set>/<row>.jsonl, results.json, table.md …
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from fewer.config import parse_config, read_yaml
+from fewer.data.manifest import Manifest
+from fewer.data.token_store import read_text
+from fewer.data.tokenizers import (
+    Tokenizer,
+    load_tokenizer,
+    train_characters,
+    train_sentencepiece,
+    train_words,
+)
+from fewer.decoding.decode import EncodedBatch, decode, encode_set, header
+from fewer.decoding.second_pass import reranked, second_pass_method, united, with_ilm
+from fewer.decoding.system import System, keep_encodings, load_recogniser, load_system
+from fewer.decoding.tunable import identity, tuning_method
+from fewer.errors import FewerError
+from fewer.evaluation.normalise import load_normaliser
+from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource, NGramSource, Row
+from fewer.experiments.layers import train_values
+from fewer.experiments.results import results_of_run
+from fewer.experiments.separate import subtract_lm
+from fewer.files import atomic_write, fingerprint, read_json, write_json
+from fewer.ilm.estimate import estimate_ilm
+from fewer.ilm.folder import FACTS
+from fewer.ilm.methods import IlmConfig
+from fewer.progress import say
+from fewer.search.beam import SearchOptions
+from fewer.search.nbest import read_header, read_nbest, write_nbest
+from fewer.store.model_folder import CONFIG, WEIGHTS
+from fewer.store.ngram_files import save_ngram
+from fewer.training.configs import (
+    TrainConfig,
+    changed_keys,
+    effective,
+    parse_train_config,
+)
+from fewer.training.ngram_text import ngram_of_texts
+from fewer.training.records import CURVES
+from fewer.training.together import train_together
+from fewer.tuning.methods import Method, options_of, tune_all
+from fewer.tuning.pool import Metric
+from fewer.tuning.space import Scales
+from fewer.tuning.store import any_decode, chosen_decode, load_scales
+
+
+class Experiment:
+    """One run folder. Each stage says what it does and how long it took."""
+
+    def __init__(self, config: ExperimentConfig, folder: str | Path):
+        self.config, self.folder = config, Path(folder)
+        self.seconds: dict[str, float] = {}
+
+    def run(self) -> dict[str, Any]:
+        """All stages; returns the results."""
+        self._open()
+        with self._stage("tokenizer"):
+            if self.config.tokenizer is not None:
+                self._make_tokenizer()
+        for name in self.config.lms:
+            with self._stage(f"LM {name}"):
+                self.lm(name)
+        for name in self.config.recognisers:
+            with self._stage(f"recogniser {name}"):
+                self.recogniser(name)
+        with self._stage("internal LMs"):
+            for row in self.config.rows:
+                if row.estimates:
+                    self.ilm(row)
+        with self._stage("tuning"):
+            self._tune()
+        with self._stage("decoding"):
+            for row in sorted(self.config.rows, key=lambda row: bool(row.second_pass)):  # these need the others' lists
+                for name in self.config.sets:
+                    self._decode(row, name)
+        results = results_of_run(self)
+        write_json(self.folder / "results.json", results)
+        return results
+
+    def _open(self) -> None:
+        """Note the configuration; refuse a folder that holds another experiment. It may go on in more processes."""
+        path, now = self.folder / "experiment.json", json.loads(self.config.model_dump_json())
+        there = read_json(path) if path.exists() else now
+        if changed := [key for key in now if there.get(key) != now[key] and key != "processes"]:
+            raise FewerError(
+                f"{self.folder} holds a run with another configuration ({', '.join(changed)} differ); "
+                "give another folder, or delete it to start anew"
+            )
+        if not path.exists() and self.folder.exists() and any(self.folder.iterdir()):
+            raise FewerError(f"{self.folder} is not empty and not a run; give another folder")
+        write_json(path, now)
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        spent = time.monotonic() - began
+        known = read_json(self.folder / "seconds.json") if (self.folder / "seconds.json").exists() else {}
+        known[name] = round(known.get(name, 0.0) + spent, 1)
+        write_json(self.folder / "seconds.json", known)
+        self.seconds = known
+
+    @property
+    def tokenizer_path(self) -> Path:
+        given = self.config.tokenizer and self.config.tokenizer.path
+        return given or self.folder / "tokenizer.json"
+
+    def _make_tokenizer(self) -> None:
+        config = self.config.tokenizer
+        assert config is not None
+        if self.tokenizer_path.exists():
+            return
+        if not config.text:
+            raise FewerError(f"there is no tokenizer {self.tokenizer_path}: make it with `fewer tokenizer`")
+        lines = (line for path in config.text for line in read_text(path))
+        tokenizer: Tokenizer
+        if config.kind == "bpe":
+            tokenizer = train_sentencepiece(lines, config.size, exact=False)
+        else:
+            tokenizer = train_characters(lines) if config.kind == "characters" else train_words(lines, config.size)
+        tokenizer.save(self.tokenizer_path)
+
+    def recogniser(self, name: str) -> Path:
+        """The model folder, trained if need be."""
+        return self._trained(self.config.recognisers[name], name)
+
+    def _trained(self, source: ModelSource | LmSource, name: str) -> Path:
+        if isinstance(source, ModelSource) and source.folder is not None:
+            return source.folder
+        assert source.train is not None
+        own = self.folder / "models" / name
+        folder = own if self.config.models is None else self.config.models / name
+        config = self._train_config(name, source.train)
+        if not (folder / WEIGHTS).exists():
+            say(f"training {name}")
+            train_together(config, folder, self.config.processes)
+        elif folder != own:
+            _check_same(config, folder)
+        if folder != own and (folder / CURVES).exists():  # the report shows what is in the run folder
+            own.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder / CURVES, own / CURVES)
+        return folder
+
+    def _train_config(self, name: str, values: dict[str, Any]) -> TrainConfig:
+        """Laid over its `base`; an external LM to train with and a recogniser to start from may be the experiment's."""
+        values = {"seed": self.config.seed, **train_values(values), "tokenizer": str(self.tokenizer_path)}
+        if external := values.get("external_lm"):
+            values["external_lm"] = {**external, "model": str(self.lm(external["model"]))}
+        if (initial := values.get("initial")) in self.config.recognisers:
+            values["initial"] = str(self.recogniser(initial))
+        return parse_train_config(values, f"{self.config.title}: {name}")
+
+    def lm(self, name: str) -> Path:
+        source = self.config.lms[name]
+        if source.path is not None:
+            return source.path
+        if source.ngram is None:
+            return self._trained(source, name)
+        return self._ngram(name, source.ngram)
+
+    def _ngram(self, name: str, source: NGramSource) -> Path:
+        """The n-gram file, estimated if need be; beside it, what it was estimated from."""
+        folder, tokenizer = self.config.models or self.folder / "models", load_tokenizer(self.tokenizer_path)
+        path, facts = folder / f"{name}.safetensors", folder / f"{name}.json"
+        wanted = {**json.loads(source.model_dump_json()), "tokenizer": tokenizer.fingerprint}
+        if path.exists() and facts.exists():
+            if changes := changed_keys(read_json(facts), wanted):
+                raise _another(path, "estimated", changes)
+            return path
+        say(f"estimating {name}")
+        made = ngram_of_texts(source.text, tokenizer, source, folder / "text", source.mix)
+        save_ngram(path, made.model, tokenizer.labels)
+        write_json(facts, wanted)
+        return path
+
+    def ilm(self, row: Row) -> Path:
+        """The folder of the row's internal LM, estimated if need be."""
+        config = self.config
+        name = config.recogniser_of(row)
+        variant = row.subtract or (row.method if row.special_first else f"{row.method}_no_first")
+        folder = self.folder / "ilm" / name / variant
+        if not _is_measured(folder):
+            options = {"method": row.method, "special_first": row.special_first, "seed": config.seed}
+            options |= {"encodings": config.encodings, **config.ilm.get("all", {}), **config.ilm.get(row.method, {})}
+            say(f"internal LM {variant}")
+            chosen, model = parse_config(IlmConfig, options, variant), self.recogniser(name)
+            if row.subtract is not None:
+                subtract_lm(model, chosen, self.lm(row.subtract), folder, self._dev)
+            else:
+                estimate_ilm(model, chosen, folder, config.train, self._dev)
+        return folder
+
+    @cached_property
+    def _dev(self) -> Path:
+        """The dev manifest; test sets of telephone speech hold segments without words, of which an LM says nothing."""
+        dev = self.config.dev
+        texts = list(Manifest(dev, transcripts=False).texts())
+        if all(text.strip() for text in texts):
+            return dev
+        say(f"{dev.stem}: {sum(not text.strip() for text in texts)} utterances without words count in no perplexity")
+        path = self.folder / "text" / dev.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(dev, encoding="utf-8") as source, atomic_write(path) as target:
+            target.writelines(line for line, text in zip(source, texts, strict=True) if text.strip())
+        return path
+
+    def system(self, row: Row) -> System:
+        lm = self.config.lm_of(row)
+        return load_system(
+            self._loaded(self.config.recogniser_of(row)),
+            None if lm is None else self.lm(lm),
+            self.ilm(row) if row.estimates else None,
+            end_scored_by=self.config.end_scored_by,
+        )
+
+    @cached_property
+    def _recognisers(self) -> dict[str, Any]:
+        return {}
+
+    def _loaded(self, name: str) -> Any:
+        if name not in self._recognisers:
+            recogniser = load_recogniser(self.recogniser(name), cached=True)
+            if self.config.encodings is not None:
+                keep_encodings(recogniser, self.config.encodings)
+            self._recognisers[name] = recogniser
+        return self._recognisers[name]
+
+    @cached_property
+    def metric(self) -> Metric:
+        normaliser = load_normaliser(self.config.normaliser)
+        return Metric(normaliser, "hubscr" if normaliser.glm else "plain")
+
+    def _tune(self) -> None:
+        """Every row with its own pool and the same budget; rows of one recogniser share its encoder's output."""
+        config = self.config
+        for name in dict.fromkeys(config.recogniser_of(row) for row in config.rows):
+            rows = [row for row in config.rows if config.recogniser_of(row) == name]
+            if all((self.folder / "tuning" / row.key / "tune.json").exists() for row in rows):
+                continue
+            batches = list(encode_set(System(self._loaded(name)), Manifest(config.tune, transcripts=False)))
+            for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is the same
+                same = [row for row in rows if config.lm_of(row) == lm]
+                for make, again in ((self._method, False), (self._second_pass_method, True)):
+                    if methods := [make(row, batches) for row in same if bool(row.second_pass) == again]:
+                        self._tune_together(methods)
+        for row in config.rows:
+            target = self.folder / "pools" / f"{row.key}.jsonl"
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(self.folder / "tuning" / row.key / "pool.jsonl", target)
+
+    def _tune_together(self, methods: list[Method]) -> None:
+        """Methods with the same LM; what is said of scales that none of them has is for other rows."""
+        options = options_of([term for method in methods for term in method.terms], self.config.tuning)
+        tune_all(methods, options, self.metric, self.folder / "tuning", Path(self.config.tune).stem)
+
+    def _method(self, row: Row, batches: list[EncodedBatch]) -> Method:
+        system, search = self.system(row), SearchOptions(self.config.beam)
+        marks = identity(system, search, self.config.tune)
+        method = tuning_method(row.key, system, batches, search, marks, self.config.processes)
+        return replace(method, options=row.tuning)
+
+    def _second_pass_method(self, row: Row, batches: list[EncodedBatch]) -> Method:
+        system, search = self.system(row), SearchOptions(self.config.beam)
+        sources = [chosen_decode(self.folder / "tuning" / name) for name in row.second_pass]
+        marks = fingerprint(identity(system, search, self.config.tune), *sources)
+        lists = any_decode(self.folder / "tuning" / row.key, marks)  # of a run that was stopped: scored already
+        if lists is None:
+            lists = with_ilm(system, united([list(read_nbest(source)) for source in sources]), lambda: batches)
+        return second_pass_method(row.key, system, lists, marks)
+
+    def scales(self, row: Row) -> Scales:
+        return load_scales(self.folder / "tuning" / row.key / "tune.json")[0]
+
+    def nbest_path(self, row: Row, set_name: str) -> Path:
+        return self.folder / "decodes" / set_name / f"{row.key}.jsonl"
+
+    def _decode(self, row: Row, set_name: str) -> None:
+        path, scales = self.nbest_path(row, set_name), self.scales(row)
+        system, options = self.system(row), SearchOptions(self.config.beam, scales.length)
+        wanted = header(system, scales.terms, options, {})
+        if path.exists():
+            there = read_header(path)
+            if (there.scales, there.length) == (wanted.scales, wanted.length):
+                return
+        say(f"{row.label} on {set_name}")
+        manifest = self.config.sets[set_name]
+        if not row.second_pass:
+            decode(system, manifest, path, scales.terms, options, processes=self.config.processes)
+            return
+        found = united([list(read_nbest(self.folder / "decodes" / set_name / f"{n}.jsonl")) for n in row.second_pass])
+        encode = partial(encode_set, System(system.recogniser), Manifest(manifest, transcripts=False))
+        info = {"set": Path(manifest).stem, "second_pass": list(row.second_pass)}
+        write_nbest(
+            path, header(system, scales.terms, options, info), reranked(with_ilm(system, found, encode), scales)
+        )
+
+
+def _is_measured(ilm: Path) -> bool:
+    """Whether a folder holds an internal LM and its perplexity, which comes last."""
+    return (ilm / FACTS).exists() and "perplexity" in read_json(ilm / FACTS)
+
+
+def _check_same(config: TrainConfig, folder: Path) -> None:
+    """A model that was trained elsewhere must be the one that is meant."""
+    there = parse_train_config(read_yaml(folder / CONFIG), folder / CONFIG)
+    if changes := changed_keys(effective(there, ending=True), effective(config, ending=True)):
+        raise _another(folder, "trained", changes)
+
+
+def _another(path: Path, made: str, changes: list[str]) -> FewerError:
+    return FewerError(
+        f"{path} was {made} with another configuration; name another folder by `models`, or delete it:\n"
+        + "\n".join(f"  {change}" for change in changes)
+    )

@@ -1,0 +1,46 @@
+"""Running an experiment, or telling what it would do."""
+
+from pathlib import Path
+from typing import Any
+
+from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource
+from fewer.experiments.experiment import Experiment
+from fewer.experiments.layers import train_values
+from fewer.report.tables import print_table, write_tables
+from fewer.store.model_folder import WEIGHTS
+from fewer.training.configs import parse_train_config
+from fewer.training.cost import dry_run
+
+
+def run_experiment(config: ExperimentConfig, folder: str | Path) -> dict[str, Any]:
+    """Run to the end, write the tables and print one; returns the results."""
+    results = Experiment(config, folder).run()
+    write_tables(results, Path(folder), config.paper)
+    print_table(results, config.paper)
+    return results
+
+
+def describe(config: ExperimentConfig) -> str:
+    """What an experiment would do, with the cost of what it trains."""
+    lines = [config.title, f"scales tuned on {config.tune}, reported on {', '.join(config.sets)}"]
+    lines += [f"rows: {', '.join(row.key for row in config.rows)}"]
+    sources: dict[str, ModelSource | LmSource] = {**config.recognisers, **config.lms}
+    for name, source in sources.items():
+        if source.train is None:
+            lines.append(f"\n{name}: {_given(source)}")
+            continue
+        values = {"tokenizer": "tokenizer.json", **train_values(source.train)}
+        folder = config.models / name if config.models else None
+        where = f" (already trained, in {folder})" if folder and (folder / WEIGHTS).exists() else ""
+        lines.append(f"\n{name}{where}: {dry_run(parse_train_config(values, name))}")
+    return "\n".join(lines)
+
+
+def _given(source: ModelSource | LmSource) -> str:
+    """A model that is there, or an n-gram to be estimated."""
+    if isinstance(source, ModelSource):
+        return f"{source.folder}, as it is"
+    if source.ngram is None:
+        return f"{source.path}, as it is"
+    mixed = f", mixed to fit {source.ngram.mix}" if source.ngram.mix else ""
+    return f"{source.ngram.order}-gram of {', '.join(map(str, source.ngram.text))}{mixed}"

@@ -1,0 +1,20 @@
+"""A language model that exists as what is subtracted: density ratio and decoder-like LMs that have recipes, n-grams."""
+
+from pathlib import Path
+
+from fewer.decoding.perplexity import load_adapted, measure
+from fewer.ilm.folder import LM, NGRAM, discard, save_facts
+from fewer.ilm.methods import IlmConfig
+from fewer.store.ngram_files import is_ngram_file
+
+
+def subtract_lm(recogniser: Path, config: IlmConfig, lm: Path, out: Path, dev: Path) -> None:
+    """Make the folder of an internal LM that is the LM of a model folder or n-gram file, which it points to."""
+    out.mkdir(parents=True, exist_ok=True)
+    ngram = is_ngram_file(lm)
+    link = out / (NGRAM if ngram else LM)
+    discard(out, LM, NGRAM)
+    link.symlink_to(lm.resolve(), target_is_directory=not ngram)
+    perplexity = {dev.stem: measure(lm, dev, recogniser if ngram else None)}
+    loaded = load_adapted(recogniser, config.language)
+    save_facts(out, config, loaded, {"train": str(lm), "perplexity": perplexity})

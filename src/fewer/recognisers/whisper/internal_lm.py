@@ -1,0 +1,96 @@
+"""The decoder under a context, seen as any other language model over Whisper's labels."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fewer.models.context import Context
+from fewer.models.encoded import Encoded
+from fewer.recognisers.whisper.contexts import cross_sequence, cross_step
+from fewer.recognisers.whisper.decoder import WhisperDecoder, join_heads, split_heads
+
+
+class WhisperLmState(NamedTuple):
+    """A tree of tensors with the row as first dimension, as every LM's state."""
+
+    past: Tensor  # (rows, layers, n, 2 · D): keys and values of all positions so far
+    context: Any  # the context's own state
+
+
+class WhisperLm(nn.Module):
+    """P(y) of Whisper's decoder under a context: an internal LM, or the recogniser if the context listens.
+
+    The decoder is frozen and in evaluation mode; only the context may learn.
+    """
+
+    def __init__(self, decoder: WhisperDecoder, context: Context, prompt: Sequence[int]):
+        super().__init__()
+        self.decoder = decoder.requires_grad_(False)
+        self.context = context
+        self.vocab_size = decoder.vocab_size
+        self.register_buffer("prompt", torch.tensor(prompt), persistent=False)
+        self.prompt: Tensor
+        self.eval()
+
+    def train(self, mode: bool = True) -> "WhisperLm":
+        return super().train(False)
+
+    def log_probs(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
+        """log P(labels[i] = v | labels[<i]) for every v; `encoded` where the context hears the utterance.
+
+        (B, N) -> (B, N, V)
+        """
+        return functional.log_softmax(self.decoder.logits(self.hidden(labels, encoded)), dim=-1)
+
+    def hidden(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
+        """What the output layer reads at each label. (B, N) -> (B, N, D)"""
+        embedded = self.inputs(labels)
+        cross = cross_sequence(self.context, self._memory(encoded), embedded)
+        return self.decoder.teacher_forced(embedded, cross)[:, len(self.prompt) - 1 :]
+
+    def inputs(self, labels: Tensor) -> Tensor:
+        """Embeddings of the prompt and all labels but the last. (B, N) -> (B, prompt + N − 1, D)"""
+        prompt = self.prompt.expand(len(labels), -1)
+        return self.decoder.embed(torch.cat([prompt, labels[:, :-1]], dim=1))
+
+    def start(self, rows: int) -> WhisperLmState:
+        """A context that hears the utterance has no place here: search with `WhisperScorer`."""
+        like = self.decoder.position.new_empty(rows, 0)
+        _, own = self.context.start(self._memory(None), like)
+        past = like.new_empty(rows, len(self.decoder.layers), 0, 2 * self.decoder.size)
+        state = WhisperLmState(past, own)
+        for label in self.prompt[:-1]:
+            _, state = self._read(state, label.expand(rows))
+        return state
+
+    def step(self, state: WhisperLmState, labels: Tensor) -> tuple[Tensor, WhisperLmState]:
+        """Next label's log-probabilities after reading `labels`, -1 before the first. (rows,) -> (rows, V)"""
+        hidden, state = self._read(state, torch.where(labels < 0, self.prompt[-1], labels))
+        return functional.log_softmax(self.decoder.logits(hidden), dim=-1), state
+
+    def _read(self, state: WhisperLmState, labels: Tensor) -> tuple[Tensor, WhisperLmState]:
+        """(rows,) -> (rows, D)"""
+        embedded = self.decoder.embed(labels)
+        cross, own = cross_step(self.context, None, state.context, embedded)
+        grown: list[Tensor] = []
+
+        def attend(layer: int, qkv: Tensor) -> Tensor:
+            query, new = qkv[:, None].split([self.decoder.size, 2 * self.decoder.size], dim=-1)
+            grown.append(torch.cat([state.past[:, layer], new], dim=1))  # (rows, n + 1, 2 · D)
+            queries, keys, values = (
+                split_heads(part, self.decoder.heads) for part in (query, *grown[-1].chunk(2, dim=-1))
+            )
+            return join_heads(functional.scaled_dot_product_attention(queries, keys, values, scale=1.0))[:, 0]
+
+        hidden = self.decoder(embedded + self.decoder.position[state.past.shape[2]], attend, cross)
+        return hidden, WhisperLmState(torch.stack(grown, dim=1), own)
+
+    def _memory(self, encoded: Encoded | None) -> Any:
+        if not self.context.needs_encoder:
+            return None
+        if encoded is None:
+            raise ValueError("this context hears the utterance: give its encoder states")
+        return self.context.prepare(encoded)

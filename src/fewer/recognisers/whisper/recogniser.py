@@ -1,0 +1,193 @@
+"""A Whisper model as a `Recogniser`, ready for fewer's beam search.
+
+whisper = load_whisper("openai/whisper-tiny.en")
+encoded = whisper.listen([samples])  # 16 kHz, one channel
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
+from fewer.data.manifest import Manifest
+from fewer.data.tokenizers import Tokenizer
+from fewer.data.whisper_tokens import NO_TIMESTAMPS, WhisperTokenizer
+from fewer.errors import FewerError
+from fewer.files import fingerprint, read_json
+from fewer.hugging_face import loading
+from fewer.ilm.methods import IlmConfig
+from fewer.ilm.whisper_methods import new_context
+from fewer.models.context import Context
+from fewer.models.encoded import Encoded
+from fewer.progress import quiet_loading
+from fewer.recognisers.whisper.alignment import Aligner, alignment_heads
+from fewer.recognisers.whisper.contexts import Listening
+from fewer.recognisers.whisper.decoder import WhisperDecoder
+from fewer.recognisers.whisper.encoder import TOO_LONG, LogMel, WhisperEncoded, WhisperEncoder
+from fewer.recognisers.whisper.internal_lm import WhisperLm
+from fewer.recognisers.whisper.prompt import NO_BLANKS, prompt_labels, suppressed
+from fewer.recognisers.whisper.scorer import WhisperScorer
+
+CONFIG, GENERATION = "config.json", "generation_config.json"  # of transformers' model folders
+AT_ONCE = 32  # utterances at the most that are searched together
+HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch may have
+
+
+class WhisperRecogniser:
+    """Encoder, decoder, tokenizer and features of a Whisper, for one language and task."""
+
+    longest_loop = 32  # Whisper may say the same again and again; a subtracted internal LM would pay for it
+    end_scored_by: Sequence[str] | None = ("aed",)  # internal LMs hardly ever predict the end of an utterance
+
+    def __init__(
+        self, model: Any, tokenizer: WhisperTokenizer, extractor: Any, language: str | None, task: str, normaliser: str
+    ):
+        """model: a WhisperForConditionalGeneration. extractor: a WhisperFeatureExtractor."""
+        generation = model.generation_config
+        self.tokenizer: Tokenizer = tokenizer
+        self.normaliser = normaliser
+        self.features = LogMel(extractor)
+        self.language, self.task = language, task
+        self.prompt = prompt_labels(generation, tokenizer, language, task)
+        self.suppress: Tensor | None
+        self.suppress_first: Tensor | None
+        self.suppress, self.suppress_first = suppressed(generation, tokenizer)
+        self.encoder = WhisperEncoder(model.get_encoder())
+        self.decoder = WhisperDecoder.from_transformers(model)
+        self.attention = Listening(self.decoder)
+        self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
+        self.nobody = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>, or <|nocaptions|> in older files
+        heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
+        self.aligner = Aligner(self.decoder, self.prompt, heads)
+        self.sampling_rate = self.features.sampling_rate
+        self.longest = self.features.max_samples / self.sampling_rate
+        heard = 2 * self.attention.size * self.encoder.states * 4  # bytes of an utterance
+        self.at_once = max(1, min(AT_ONCE, HEARD // heard))
+
+    def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
+        """Utterances as Whisper hears them; so few in a batch that what the decoder keeps of them has room.
+
+        transcripts: they are there, and wanted as labels.
+        """
+        most = min(config.max_sequences, self.at_once)
+        longest = self.features.max_frames + int(TOO_LONG / self.features.frame_shift)
+        update = {"max_size": max(config.max_size, most * longest), "max_sequences": most}  # all are padded to 30 s
+        tokenizer = self.tokenizer if transcripts else None
+        return UtteranceBatches(manifest, self.features, tokenizer, config.model_copy(update=update))
+
+    def keep_encodings(self, folder: str | Path) -> None:
+        """From now on, keep the encoder states of every utterance in a folder, and take from there what is there."""
+        self.encoder.keep = Path(folder) / self.fingerprint[:16]
+
+    def encode(self, batch: Batch) -> WhisperEncoded:
+        return self.encoder.encode(batch.features, batch.feature_lengths)
+
+    def listen(self, waveforms: Sequence[Tensor]) -> WhisperEncoded:
+        """Encode utterances of at most 30 s, one channel at 16 kHz each. (samples,) each"""
+        features, lengths = pad([self.features(samples) for samples in waveforms], torch.zeros(0, self.features.dim))
+        return self.encoder.encode(features, lengths)
+
+    @torch.inference_mode()
+    def no_speech(self, encoded: Encoded) -> Tensor:
+        """P(<|nospeech|>) as the very first label. (B,)"""
+        start = torch.full((len(encoded), 1), self.prompt[0], device=encoded.states.device)
+        first = WhisperLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)
+        return first[:, 0, self.nobody].exp()
+
+    def times(self, encoded: Encoded, labels: Sequence[int]) -> list[tuple[float, float]]:
+        """When each label of the one utterance was said."""
+        return self.aligner.times(encoded, labels)
+
+    def max_lengths(self, encoded: Encoded) -> Tensor:
+        """As many labels as the decoder has positions for. (B,)"""
+        return torch.full_like(encoded.lengths, self.decoder.positions - len(self.prompt))
+
+    def scorer(self, ilms: Mapping[str, Context]) -> WhisperScorer:
+        return WhisperScorer(self.decoder, self.prompt, {"aed": self.attention, **ilms})
+
+    def new_context(self, config: IlmConfig) -> Context:
+        """The context of an ILM method with new weights."""
+        return new_context(config, self.decoder)
+
+    def language_model(self, context: Context) -> WhisperLm:
+        """The decoder under a context, as a language model by itself."""
+        return WhisperLm(self.decoder, context, self.prompt)
+
+
+def is_whisper(source: str | Path) -> bool:
+    """Whether this names a model of transformers rather than one of `fewer train`: a folder, or `owner/name`.
+
+    A name whose first part is a folder here is a path, if perhaps a mistyped one.
+    """
+    path = Path(source).expanduser()
+    if path.exists():
+        return (path / CONFIG).exists()
+    return str(source).count("/") == 1 and not path.is_absolute() and not path.parent.exists()
+
+
+def load_whisper(
+    source: str | Path, language: str | None = None, task: str = "transcribe", device: str = "cpu"
+) -> WhisperRecogniser:
+    """A Whisper from a local folder of transformers or from the Hugging Face hub, in float32.
+
+    language: what is spoken, such as "de"; needed for multilingual models. task: transcribe, or translate to English.
+    """
+    try:
+        from transformers import AutoConfig, WhisperForConditionalGeneration
+    except ImportError as error:
+        raise FewerError("Whisper needs transformers: pip install 'fewer[hf]'") from error
+    path = Path(source).expanduser()
+    name = str(path) if path.is_dir() else str(source)
+    missing = "" if path.is_dir() else ", which is no folder here either"
+    with loading(name, f"cannot load the Whisper {source}{missing}"), quiet_loading(name):
+        config = AutoConfig.from_pretrained(name)
+        _check_kind(config, source)
+        if (path / GENERATION).exists():
+            read_json(path / GENERATION)  # transformers would do without a damaged one
+        model = WhisperForConditionalGeneration.from_pretrained(name, dtype=torch.float32).to(device)
+    return around_whisper(model, language, task, name)
+
+
+def around_whisper(
+    model: Any, language: str | None = None, task: str = "transcribe", source: str | Path | None = None
+) -> WhisperRecogniser:
+    """A WhisperForConditionalGeneration with tokenizer and features from `source`, or from where it was loaded."""
+    from transformers import WhisperFeatureExtractor
+
+    name = str(model.config.name_or_path if source is None else source)
+    with loading(name, f"cannot load what the Whisper {name} hears"):
+        extractor = WhisperFeatureExtractor.from_pretrained(name)
+    blanks = language not in NO_BLANKS or task == "translate"
+    tokenizer = WhisperTokenizer.from_pretrained(name, model.config.vocab_size, leading_space=blanks)
+    return WhisperRecogniser(model, tokenizer, extractor, language, task, _normaliser(name, language, task))
+
+
+def _normaliser(name: str, language: str | None, task: str) -> str:
+    """As in Whisper's paper: for English one that knows spellings, if the model has their table, else a simple one."""
+    if language not in (None, "en") and task != "translate":
+        return "basic"
+    table = Path(name) / "normalizer.json"
+    return f"english:{table}" if table.exists() else "english"
+
+
+def _check_kind(config: Any, source: str | Path) -> None:
+    """Only an encoder-decoder with attention has an internal LM to subtract, and only Whisper's is known here."""
+    if config.model_type == "whisper":
+        return
+    what = f"{source} is a model of type '{config.model_type}'"
+    if not getattr(config, "is_encoder_decoder", False):
+        raise FewerError(f"{what}, which is not an attention-based encoder-decoder recogniser; give a Whisper")
+    raise FewerError(f"{what}; of the encoder-decoders of transformers only Whisper is supported")
+
+
+def _weights_fingerprint(model: Any, *marks: str) -> str:
+    """Of all weights as they are used, so that a copy of a model in another file format is the same recogniser."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().float().cpu().contiguous().numpy())
+    return fingerprint(digest.hexdigest(), *marks)

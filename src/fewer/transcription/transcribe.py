@@ -1,0 +1,213 @@
+"""Audio files of any length into transcripts: windows cut at pauses, searched in batches, without invented text.
+
+A recogniser that hears no speech may say something all the same, and now and then one falls into a loop. So a window
+is empty if it is silent, or if the recogniser's probability of no speech is high and what it says is unlikely or
+repeats itself; and a window in which it repeats itself or finds no end is cut in two, which are heard anew.
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fewer.adaptation.searching import Search
+from fewer.data.stream import AudioStream
+from fewer.errors import FewerError
+from fewer.files import check_output
+from fewer.models.encoded import Encoded
+from fewer.progress import Bar, say
+from fewer.search.beam import beam_search
+from fewer.search.nbest import Hypothesis
+from fewer.transcription.transcript import ENDINGS, Output, Segment, Transcript, timed
+from fewer.transcription.windows import Window, cut_windows, halves, is_silent, sounds
+from fewer.transcription.word_times import spelled_words, within
+
+BATCH = 8  # windows that are searched together
+SHORTEST = 0.1  # seconds; nothing is said in less
+DIVIDED = 8.0  # seconds at least of a window that may be cut in two
+LABELS = 20  # for each second, and as many more, are no window's
+GLANCE = 48  # labels after which a search in what is probably no speech stops for the first time
+REPETITIVE = 2.4  # times that a text is longer than when it is compressed: openai/whisper's limit
+
+
+@dataclass(frozen=True)
+class TranscribeOptions:
+    no_speech: float = 0.6  # where nobody speaks with a higher probability, …
+    log_prob: float = -1.0  # … text counts only if its labels' mean log-probability is above this
+    search: float | None = None  # a window ends at the quietest place of its last so many seconds; None: its last third
+    longest: float | None = None  # seconds of a window at the most; None: what the recogniser can hear
+    align: bool = True  # find out when each word was said, if the recogniser can; else in proportion to its length
+
+
+class Incomplete(FewerError):
+    """Some files could not be transcribed, or not wholly; the transcripts of all that could be read are here."""
+
+    def __init__(self, transcripts: list[Transcript]):
+        bad = [transcript for transcript in transcripts if transcript.problems]
+        problems = "\n".join(problem for transcript in bad for problem in transcript.problems)
+        super().__init__(f"{len(bad)} of {len(transcripts)} files could not be transcribed, or not wholly:\n{problems}")
+        self.transcripts = transcripts
+
+
+class Transcriber:
+    """A system that hears windows."""
+
+    def __init__(self, search: Search, options: TranscribeOptions = TranscribeOptions()):
+        self.recogniser, self.beam, self.options = search.system.recogniser, search.options, options
+        self.fusion = search.system.fusion(search.scales)
+        self.rate, able = self.recogniser.sampling_rate, self.recogniser.longest
+        self.longest = able if options.longest is None else options.longest
+        self.tail = self.longest / 3 if options.search is None else options.search
+        if not 0 < self.tail < self.longest <= able:
+            raise FewerError(
+                f"windows of {self.longest:g} s, cut in their last {self.tail:g} s: "
+                f"this recogniser hears up to {able:g} s at once, and the search must be shorter than the window"
+            )
+
+    def transcribe(self, files: Sequence[str | Path]) -> Iterator[Transcript]:
+        """The transcripts in order, each as soon as it is there. Problems of a file are told in its transcript."""
+        with Bar("seconds of audio", sum(map(_seconds, files)) or None) as bar:
+            waiting: list[tuple[Transcript, Window]] = []
+            done: list[Transcript] = []
+            for transcript, window in self._windows(files):
+                if window is None:
+                    done.append(transcript)
+                else:
+                    waiting.append((transcript, window))
+                if len(waiting) == min(BATCH, self.recogniser.at_once):
+                    bar.advance(self._flush(waiting))
+                    yield from done
+                    done = []
+            if waiting:
+                bar.advance(self._flush(waiting))
+            yield from done
+
+    def _windows(self, files: Iterable[str | Path]) -> Iterator[tuple[Transcript, Window | None]]:
+        """The windows of all files; after those of a file, None."""
+        for file in files:
+            transcript = Transcript(str(file))
+            for window in cut_windows(self._blocks(transcript), self.rate, self.longest, self.tail):
+                transcript.duration = window.end / self.rate
+                yield transcript, window
+            yield transcript, None
+
+    def _blocks(self, transcript: Transcript) -> Iterator[Tensor]:
+        """What can be read of a file."""
+        try:
+            yield from AudioStream(transcript.file, self.rate)
+        except FewerError as error:
+            transcript.problems.append(str(error))
+
+    def _flush(self, waiting: list[tuple[Transcript, Window]]) -> int:
+        """Put what was waiting into its transcripts; returns the seconds."""
+        for (transcript, _), segments in zip(waiting, self.hear([window for _, window in waiting]), strict=True):
+            transcript.segments += segments
+            for segment in segments:
+                if segment.unclear:
+                    say(f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s: nothing could be made out")
+        seconds = sum(len(window.samples) for _, window in waiting) / self.rate
+        waiting.clear()
+        return round(seconds)
+
+    def hear(self, windows: Sequence[Window]) -> list[list[Segment]]:
+        """The segments of each window: one, or several if it had to be divided."""
+        found = [[self._empty(window)] for window in windows]
+        loud = [
+            index
+            for index, window in enumerate(windows)
+            if len(window.samples) >= SHORTEST * self.rate and not is_silent(window.samples)
+        ]
+        if not loud:
+            return found
+        encoded = self.recogniser.listen([windows[index].samples for index in loud])
+        nobody = self.recogniser.no_speech(encoded)
+        seconds = torch.tensor([len(windows[index].samples) / self.rate for index in loud])
+        limits = torch.minimum(self.recogniser.max_lengths(encoded), (LABELS * (1 + seconds)).long())
+        doubtful = torch.zeros(len(loud), dtype=torch.bool) if nobody is None else nobody > self.options.no_speech
+        best = self._search(encoded, limits, doubtful)
+        for place, index in enumerate(loud):
+            probability = None if nobody is None else float(nobody[place])
+            found[index] = self._judged(windows[index], best[place], probability, encoded.select(torch.tensor([place])))
+        return found
+
+    def _search(self, encoded: Encoded, limits: Tensor, doubtful: Tensor) -> list[Hypothesis]:
+        """The best of each utterance; where it is doubtful that anybody speaks, at first of a few labels. (B,), (B,)"""
+        short = torch.where(doubtful, limits.clamp_max(GLANCE), limits)
+        best = self._best(encoded, short)
+        again = [
+            row
+            for row, hypothesis in enumerate(best)
+            if limits[row] > short[row] and not hypothesis.ended and not is_repetitive(hypothesis.text)
+        ]
+        if again:
+            rows = torch.tensor(again)
+            for row, hypothesis in zip(again, self._best(encoded.select(rows), limits[rows]), strict=True):
+                best[row] = hypothesis
+        return best
+
+    def _best(self, encoded: Encoded, limits: Tensor) -> list[Hypothesis]:
+        options = replace(self.beam, n_best=1)
+        lists = beam_search(self.fusion, encoded, limits, options, self.recogniser.tokenizer.decode)
+        return [hypotheses[0] for hypotheses in lists]
+
+    def _judged(
+        self, window: Window, hypothesis: Hypothesis, no_speech: float | None, encoded: Encoded
+    ) -> list[Segment]:
+        """What is to be believed of it. encoded: of this window."""
+        mean, loops = hypothesis.scores["aed"] / hypothesis.length, is_repetitive(hypothesis.text)
+        nobody = no_speech is not None and no_speech > self.options.no_speech
+        if nobody and (mean < self.options.log_prob or loops):
+            return [self._empty(window, no_speech)]
+        if not hypothesis.ended or loops:
+            if len(window.samples) >= DIVIDED * self.rate:
+                return [segment for part in self.hear(halves(window, self.rate)) for segment in part]
+            if not hypothesis.ended:
+                return [replace(self._empty(window, no_speech), unclear=True)]
+        heard = [
+            ((window.start + first) / self.rate, (window.start + last) / self.rate)
+            for first, last in sounds(window.samples, self.rate)
+        ]
+        start, end = heard[0][0], heard[-1][1]
+        times = self.recogniser.times(encoded, hypothesis.tokens) if self.options.align else None
+        if times is None:
+            return [Segment(start, end, hypothesis, timed(hypothesis.text, start, end), no_speech)]
+        offset = window.start / self.rate
+        times = [(offset + first, offset + last) for first, last in times]
+        words = within(spelled_words(hypothesis.tokens, times, self.recogniser.tokenizer.decode), heard)
+        return [Segment(start, end, hypothesis, words, no_speech)]
+
+    def _empty(self, window: Window, no_speech: float | None = None) -> Segment:
+        return Segment(window.start / self.rate, window.end / self.rate, no_speech=no_speech)
+
+
+def targets(files: Sequence[Path], output: Output, out: Path | None) -> list[Path | None]:
+    """Where each file's transcript is written, if that can be; None: it is printed."""
+    if out is None:
+        if len(files) > 1 and output in ("srt", "vtt"):
+            raise FewerError(f"subtitles of {len(files)} files cannot be printed: give a folder for them with --out")
+        return [None] * len(files)
+    paths = [out / (file.stem + ENDINGS[output]) for file in files]
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
+            both = f"{files[paths.index(path)]} and {files[number]}"
+            raise FewerError(f"{both} would both be written to {path}: transcribe them into two folders")
+    for path in paths:
+        check_output(path)
+    return list(paths)
+
+
+def is_repetitive(text: str) -> bool:
+    """Whether it says the same over and over: it is compressed far better than text is."""
+    spelled = text.encode()
+    return len(spelled) > REPETITIVE * len(zlib.compress(spelled))
+
+
+def _seconds(file: str | Path) -> int:
+    """Of a file, as its header says; 0 if it cannot be read."""
+    try:
+        return round(AudioStream(file, 1).duration)
+    except FewerError:
+        return 0

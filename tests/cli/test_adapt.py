@@ -1,0 +1,47 @@
+"""fewer adapt from the command line, and decoding with what it made."""
+
+import json
+from pathlib import Path
+
+from fewer.search.nbest import read_header, read_nbest
+from tests.cli.running import Fewer
+
+
+def test_a_bundle_is_made_and_decoded_with(fewer: Fewer, tones: Path, tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("ab\t2\n")
+    bundle, nbest = tmp_path / "bundle", tmp_path / "n.jsonl"
+    options = ("--text", tones / "train.txt", "--words", tmp_path / "words.txt", "--order", 2, "--beam", 3)
+    code, out, _ = fewer("adapt", tones / "aed", bundle, *options)
+    assert code == 0
+    assert "method zero: lm 0.3, ilm -0.2, words 1, reward 0 (the usual scales; give --dev to choose them)" in out
+    assert json.loads((bundle / "bundle.json").read_text())["format"] == "fewer-bundle/1"
+    assert fewer("decode", bundle, tones / "dev.jsonl", nbest)[0] == 0
+    header = read_header(nbest)
+    assert header.scales == {"aed": 1.0, "lm": 0.3, "ilm": -0.2, "words": 1.0}
+    assert header.info["beam"] == 3
+    assert header.info["model"] == str(bundle)
+    assert len(list(read_nbest(nbest))) == 6
+    changed = ("--lm-scale", 0.1, "--beam", 2, "--reward", 0.5)
+    assert fewer("decode", bundle, tones / "dev.jsonl", tmp_path / "m.jsonl", *changed)[0] == 0
+    header = read_header(tmp_path / "m.jsonl")
+    assert (header.scales["lm"], header.length.reward, header.info["beam"]) == (0.1, 0.5, 2)
+    code, _, told = fewer("decode", bundle, tones / "dev.jsonl", tmp_path / "o.jsonl", "--lm", tones / "lm")
+    assert (code, "is a bundle, which has its own models" in told) == (1, True)
+
+
+def test_with_a_dev_set_every_method_is_told(fewer: Fewer, tones: Path, tmp_path: Path) -> None:
+    options = ("--text", tones / "train.txt", "--order", 2, "--beam", 3, "--budget", 2, "--method", "sf")
+    sets = ("--dev", tones / "dev.jsonl", "--general", tones / "dev.jsonl")
+    code, out, _ = fewer("adapt", tones / "aed", tmp_path / "bundle", *options, *sets)
+    assert code == 0
+    lines = out.splitlines()
+    assert [line.split(": WER")[0] for line in lines[:3]] == ["dev, none", "dev, sf", "dev"]
+    assert lines[3].startswith("method ")
+
+
+def test_errors_come_as_one_line(fewer: Fewer, tones: Path, tmp_path: Path) -> None:
+    code, _, told = fewer("adapt", tones / "aed", tmp_path / "bundle", "--text", tmp_path / "missing.txt")
+    assert code == 1
+    assert told == f"fewer: cannot read {tmp_path / 'missing.txt'}: No such file or directory\n"
+    code, _, told = fewer("adapt", tones / "aed", tmp_path / "bundle")
+    assert (code, "give text of the domain (--text)" in told) == (1, True)

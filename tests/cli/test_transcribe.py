@@ -1,0 +1,108 @@
+"""fewer transcribe from the command line and from Python."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+import fewer as package
+from fewer.transcription.transcribe import Incomplete
+from tests.cli.running import Fewer
+from tests.data.sounds import noise
+from tests.recognisers.tiny import make_whisper
+
+
+@pytest.fixture(scope="module")
+def calls(tones: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two recordings of tones, at other rates and with other channels than the recogniser's."""
+    folder = tmp_path_factory.mktemp("calls")
+    for name, source in (("call", "dev-0"), ("talk", "dev-1")):
+        samples, rate = soundfile.read(tones / "audio" / f"{source}.wav")
+        soundfile.write(folder / f"{name}.flac", np.stack([samples, samples], axis=1), rate)
+    return [folder / "call.flac", folder / "talk.flac"]
+
+
+def test_one_file_is_printed_and_several_with_their_names(fewer: Fewer, tones: Path, calls: list[Path]) -> None:
+    options = ("--model", tones / "aed", "--beam", 2)
+    code, one, _ = fewer("transcribe", calls[0], *options)
+    assert code == 0
+    code, both, _ = fewer("transcribe", *calls, *options)
+    assert code == 0
+    assert both.startswith(f"==> {calls[0]} <==\n{one}==> {calls[1]} <==\n")
+
+
+def test_json_has_every_terms_score_and_fused_search_is_decodes(fewer: Fewer, tones: Path, calls: list[Path]) -> None:
+    options = ("--lm", tones / "lm", "--lm-scale", 0.4, "--output", "json")
+    code, out, _ = fewer("transcribe", *calls, "--model", tones / "aed", *options)
+    assert code == 0
+    values = [json.loads(line) for line in out.splitlines()]
+    assert [value["file"] for value in values] == [str(call) for call in calls]
+    for value in values:
+        for segment in value["segments"]:
+            assert set(segment["scores"]) == {"aed", "lm"}
+            total = segment["scores"]["aed"] + 0.4 * segment["scores"]["lm"]
+            assert segment["score"] == pytest.approx(total / segment["labels"], abs=1e-4)
+
+
+@pytest.mark.parametrize(("output", "ending"), [("text", "txt"), ("json", "json"), ("srt", "srt"), ("vtt", "vtt")])
+def test_files_of_their_names_are_written_into_a_folder(
+    fewer: Fewer, tones: Path, calls: list[Path], tmp_path: Path, output: str, ending: str
+) -> None:
+    arguments = ("--model", tones / "aed", "--output", output, "--out", tmp_path / "out")
+    code, out, _ = fewer("transcribe", *calls, *arguments)
+    assert code == 0
+    written = [tmp_path / "out" / f"{call.stem}.{ending}" for call in calls]
+    assert out == "".join(f"{path}\n" for path in written)
+    assert sorted((tmp_path / "out").iterdir()) == sorted(written)
+
+
+def test_bad_files_are_told_of_at_the_end_and_the_others_are_there(
+    fewer: Fewer, tones: Path, calls: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "empty.mp3").write_bytes(b"")
+    files = [calls[0], tmp_path / "empty.mp3", tmp_path / "missing.wav", calls[1]]
+    code, out, told = fewer("transcribe", *files, "--model", tones / "aed", "--out", tmp_path / "out")
+    assert code == 1
+    assert out == f"{tmp_path / 'out' / 'call.txt'}\n{tmp_path / 'out' / 'talk.txt'}\n"
+    assert "2 of 4 files could not be transcribed" in told
+    assert "empty.mp3: the file is empty" in told
+    assert "missing.wav: there is no such file" in told
+
+
+def test_what_cannot_be_written_is_refused_before_any_work(fewer: Fewer, calls: list[Path], tmp_path: Path) -> None:
+    code, _, told = fewer("transcribe", *calls, "--model", tmp_path / "none", "--output", "srt")
+    assert code == 1
+    assert "give a folder for them with --out" in told
+    same = tmp_path / calls[0].name
+    code, _, told = fewer("transcribe", calls[0], same, "--model", tmp_path / "none", "--out", tmp_path / "out")
+    assert code == 1
+    assert "would both be written to" in told
+    (tmp_path / "file.txt").touch()
+    (tmp_path / "out" / "call.txt").mkdir(parents=True)
+    for out, complaint in (("file.txt", "file.txt is not a folder"), ("out", "call.txt: it is a folder")):
+        code, _, told = fewer("transcribe", calls[0], "--model", tmp_path / "none", "--out", tmp_path / out)
+        assert code == 1
+        assert complaint in told
+
+
+def test_a_whisper_in_another_language_and_what_it_needs_to_be_told(fewer: Fewer, tmp_path: Path) -> None:
+    model = make_whisper(tmp_path / "whisper", multilingual=True, sharpness=0.2)
+    soundfile.write(tmp_path / "call.wav", noise(0.9), 16000)
+    arguments = ("transcribe", tmp_path / "call.wav", "--model", model)
+    code, _, told = fewer(*arguments)
+    assert code == 1
+    assert "say which one is spoken" in told
+    assert fewer(*arguments, "--language", "de", "--task", "translate")[0] == 0
+    code, out, _ = fewer(*arguments, "--language", "de", "--output", "json", "--search", 0.5)
+    assert code == 0
+    assert json.loads(out)["segments"][0]["no_speech"] > 0
+
+
+def test_from_python_transcripts_are_returned_and_not_lost(tones: Path, calls: list[Path], tmp_path: Path) -> None:
+    (transcript,) = package.transcribe(str(calls[0]), str(tones / "aed"))  # type: ignore[arg-type]
+    assert transcript.duration == pytest.approx(soundfile.info(calls[0]).duration, abs=0.01)
+    with pytest.raises(Incomplete, match="nowhere") as caught:
+        package.transcribe([tmp_path / "nowhere.wav", calls[0]], str(tones / "aed"))
+    assert [one.text for one in caught.value.transcripts] == ["", transcript.text]
