@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fewer.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from fewer.cli.adapt import command as adapt
     from fewer.cli.decode import command as decode
@@ -49,7 +51,6 @@ __all__ = [
     "transcribe",
     "tune",
 ]
-__version__ = "0.1.0"
 PACKAGES = ("ilm", "report")  # commands whose name is also a package's, which can be called
 
 

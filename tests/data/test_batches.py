@@ -10,7 +10,7 @@ from lhotse import MonoCut, Recording, SupervisionSegment
 
 from fewer.data.augment import SpecAugment, SpecAugmentConfig
 from fewer.data.batches import CurriculumRule, UtteranceBatches, UtteranceConfig, shortest
-from fewer.data.features import LogMelConfig
+from fewer.data.extractor import LogMelConfig
 from fewer.data.manifest import Manifest
 from fewer.data.reader import FeatureReader
 from fewer.data.reading import read_ahead

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-import fewer
 from fewer.adaptation.bundle import Base, BundleFacts, Length, is_bundle, refuse_existing, write_bundle
 from fewer.adaptation.choice import Choice, Trials, choose, tune_words, usual_for, with_and_without
 from fewer.adaptation.text_lm import Styles, given_lm, text_lm
@@ -34,6 +33,7 @@ from fewer.search.beam import SearchOptions
 from fewer.store.ngram_files import BINARY_SUFFIX
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales
+from fewer.version import __version__
 
 DIGITS = 12  # of an identity that name a workspace
 HELD_OUT = 10  # of so many transcripts, one tells when to stop training an internal LM
@@ -119,7 +119,7 @@ class Adaptation:
         zero = {term: 0.0 for term in kept}
         tokenizer = self.recogniser.tokenizer.fingerprint
         bundle = BundleFacts(
-            made_with=fewer.__version__,
+            made_with=__version__,
             base=Base(source=self.source, fingerprint=self.recogniser.fingerprint, tokenizer=tokenizer),
             language=options.language,
             task=options.task,

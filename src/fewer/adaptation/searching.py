@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fewer.adaptation.bundle import is_bundle, load_bundle
-from fewer.decoding.system import System, load_system
+from fewer.decoding.system import Search, load_system
 from fewer.errors import FewerError
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy
@@ -37,13 +37,6 @@ class Wishes:
     beam: int | None = None
     length_exponent: float | None = None
     reward: float | None = None
-
-
-@dataclass(frozen=True)
-class Search:
-    system: System
-    scales: dict[str, float]
-    options: SearchOptions
 
 
 def load_search(models: Models, wishes: Wishes, usual: SearchOptions = SearchOptions()) -> Search:

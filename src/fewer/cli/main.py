@@ -29,7 +29,7 @@ for verb in COMMANDS:
 @app.callback(invoke_without_command=True)
 def options(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
     if version:
-        from fewer import __version__
+        from fewer.version import __version__
 
         print(f"fewer {__version__}")
         raise typer.Exit

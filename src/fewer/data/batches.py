@@ -14,7 +14,7 @@ from fewer.config import Config
 from fewer.data.manifest import Manifest
 from fewer.data.plan import Items, Plan, PlanConfig, make_plan, mixed
 from fewer.data.reading import Batches
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.progress import say
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fewer.data.features import FeatureExtractor, PretrainedConfig
+from fewer.data.extractor import FeatureExtractor, PretrainedConfig
 from fewer.errors import FewerError
 from fewer.hugging_face import loading
 from fewer.progress import quiet_loading

@@ -9,7 +9,7 @@ import numpy as np
 from fewer.data.spelling import check_case
 from fewer.data.text import SentenceBatches, SentenceConfig
 from fewer.data.token_store import TokenStore, store_tokens
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.decoding.system import load_lm_and_tokenizer
 from fewer.errors import FewerError
 from fewer.files import read_json

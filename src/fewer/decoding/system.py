@@ -12,7 +12,8 @@ from fewer.data.batches import Batch, UtteranceConfig, pad
 from fewer.data.hotwords import spellings
 from fewer.data.manifest import Manifest
 from fewer.data.reading import Batches
-from fewer.data.tokenizers import Tokenizer, load_tokenizer
+from fewer.data.tokenizer import Tokenizer
+from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.ilm.estimate import speech_batches
 from fewer.ilm.folder import Ilm, load_ilm
@@ -25,6 +26,7 @@ from fewer.models.hotwords import Phrases
 from fewer.models.internal_lm import InternalLm
 from fewer.models.lm import LanguageModel, LmScorer
 from fewer.models.word_ngram import WordNGram
+from fewer.search.beam import SearchOptions
 from fewer.search.fusion import Fusion
 from fewer.search.scorer import Scorer
 from fewer.store.model_folder import CONFIG, TOKENIZER, LoadedModel, load_model
@@ -184,6 +186,15 @@ class System:
         """Those of the terms that are to score the end label."""
         by = self.end_scored_by if self.end_scored_by is not None else self.recogniser.end_scored_by
         return [term for term in terms if by is None or term in by]
+
+
+@dataclass(frozen=True)
+class Search:
+    """A system with its scales and how it is searched."""
+
+    system: System
+    scales: dict[str, float]
+    options: SearchOptions
 
 
 def load_recogniser(

@@ -17,13 +17,8 @@ from typing import Any
 from fewer.config import parse_config, read_yaml
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
-from fewer.data.tokenizers import (
-    Tokenizer,
-    load_tokenizer,
-    train_characters,
-    train_sentencepiece,
-    train_words,
-)
+from fewer.data.tokenizer import Tokenizer
+from fewer.data.tokenizers import load_tokenizer, train_characters, train_sentencepiece, train_words
 from fewer.decoding.decode import EncodedBatch, decode, encode_set, header
 from fewer.decoding.second_pass import reranked, second_pass_method, united, with_ilm
 from fewer.decoding.system import System, keep_encodings, load_recogniser, load_system

@@ -17,7 +17,7 @@ from torch import Tensor
 from fewer.config import parse_config
 from fewer.data.batches import UtteranceBatches, UtteranceConfig
 from fewer.data.manifest import Manifest
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import read_json, write_json
 from fewer.ilm.methods import SEPARATE, IlmConfig, new_context

@@ -9,7 +9,7 @@ from torch import Tensor
 from fewer.compute.world import World, alone
 from fewer.data.batches import Batch, TextBatch
 from fewer.data.reading import Batches
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.evaluation.perplexity import Perplexity, batch_perplexity
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded, length_mask

@@ -16,10 +16,11 @@ from pydantic import Field
 from torch import nn
 
 from fewer.config import Config, parse_config, read_yaml
-from fewer.data.features import FeaturesConfig
+from fewer.data.extractor import FeaturesConfig
 from fewer.data.reader import FeatureReader
 from fewer.data.statistics import Statistics
-from fewer.data.tokenizers import Tokenizer, load_tokenizer
+from fewer.data.tokenizer import Tokenizer
+from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint
 from fewer.models.aed import AED, AedConfig

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fewer.adaptation.searching import Search
 from fewer.data.stream import AudioStream
+from fewer.decoding.system import Search
 from fewer.errors import FewerError
 from fewer.files import check_output
 from fewer.models.encoded import Encoded

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.data.whisper_tokens import NO_TIMESTAMPS, WhisperTokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json
