@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,10 +115,11 @@ def decode(
     options: SearchOptions = SearchOptions(),
     world: World | None = None,
     processes: int = 1,
+    info: Mapping[str, Any] | None = None,
 ) -> int:
     """Decode a manifest into an N-best file, complete or absent; under torchrun every process takes its share.
 
-    Returns the number of utterances.
+    info: what the file's header should say besides. Returns the number of utterances.
     """
     world = world or alone()
     opened = Manifest(manifest, transcripts=False)
@@ -125,7 +127,7 @@ def decode(
         raise FewerError(f"{manifest} holds no utterance")
     out = Path(out)
     check_output(out)
-    head = header(system, scales, options, {"set": Path(manifest).stem})
+    head = header(system, scales, options, {"set": Path(manifest).stem, **(info or {})})
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as private:
         folder = Path(world.same(private))
         part = folder / f"part{world.rank}.jsonl"
@@ -158,11 +160,8 @@ def _in_order(parts: list[tuple[str, list[int]]]) -> Iterator[NBest]:
                 places.append((index, path, offset))
                 stream.readline()
                 offset = stream.tell()
-    for _, path, offset in sorted(places):
-        yield _read_at(path, offset)
-
-
-def _read_at(path: str, offset: int) -> NBest:
-    with open(path, "rb") as stream:
-        stream.seek(offset)
-        return parse_nbest(json.loads(stream.readline()), path)
+    with ExitStack() as stack:
+        streams = {path: stack.enter_context(open(path, "rb")) for path, _ in parts}
+        for _, path, offset in sorted(places):
+            streams[path].seek(offset)
+            yield parse_nbest(json.loads(streams[path].readline()), path)

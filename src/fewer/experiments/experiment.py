@@ -244,7 +244,7 @@ class Experiment:
         config = self.config
         for name in dict.fromkeys(config.recogniser_of(row) for row in config.rows):
             rows = [row for row in config.rows if config.recogniser_of(row) == name]
-            if all((self.folder / "tuning" / row.key / "tune.json").exists() for row in rows):
+            if all(self._is_tuned(row) for row in rows):
                 continue
             batches = list(encode_set(System(self._loaded(name)), Manifest(config.tune, transcripts=False)))
             for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is the same
@@ -257,6 +257,20 @@ class Experiment:
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(self.folder / "tuning" / row.key / "pool.jsonl", target)
 
+    def _is_tuned(self, row: Row) -> bool:
+        """With the models that are there now. (A second pass ranks what other rows found, which are looked at.)"""
+        folder = self.folder / "tuning" / row.key
+        if not (folder / "tune.json").exists():
+            return False
+        return bool(row.second_pass) or read_header(chosen_decode(folder)).info["identity"] == self._marks(
+            self.system(row)
+        )
+
+    def _marks(self, system: System, set_name: str | None = None) -> str:
+        """Of all that a decode depends on but the scales; without a set's name, of the set that is tuned on."""
+        manifest = self.config.tune if set_name is None else self.config.sets[set_name]
+        return identity(system, SearchOptions(self.config.beam), manifest)
+
     def _tune_together(self, methods: list[Method]) -> None:
         """Methods with the same LM; what is said of scales that none of them has is for other rows."""
         options = options_of([term for method in methods for term in method.terms], self.config.tuning)
@@ -264,14 +278,13 @@ class Experiment:
 
     def _method(self, row: Row, batches: list[EncodedBatch]) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
-        marks = identity(system, search, self.config.tune)
-        method = tuning_method(row.key, system, batches, search, marks, self.config.processes)
+        method = tuning_method(row.key, system, batches, search, self._marks(system), self.config.processes)
         return replace(method, options=row.tuning)
 
     def _second_pass_method(self, row: Row, batches: list[EncodedBatch]) -> Method:
-        system, search = self.system(row), SearchOptions(self.config.beam)
+        system = self.system(row)
         sources = [chosen_decode(self.folder / "tuning" / name) for name in row.second_pass]
-        marks = fingerprint(identity(system, search, self.config.tune), *sources)
+        marks = fingerprint(self._marks(system), *sources)
         lists = any_decode(self.folder / "tuning" / row.key, marks)  # of a run that was stopped: scored already
         if lists is None:
             lists = with_ilm(system, united([list(read_nbest(source)) for source in sources]), lambda: batches)
@@ -286,19 +299,25 @@ class Experiment:
     def _decode(self, row: Row, set_name: str) -> None:
         path, scales = self.nbest_path(row, set_name), self.scales(row)
         system, options = self.system(row), SearchOptions(self.config.beam, scales.length)
-        wanted = header(system, scales.terms, options, {})
+        sources = [self.folder / "decodes" / set_name / f"{name}.jsonl" for name in row.second_pass]
+        info: dict[str, Any] = {"identity": fingerprint(self._marks(system, set_name), *sources)}
+        wanted = header(system, scales.terms, options, info)
         if path.exists():
             there = read_header(path)
-            if (there.scales, there.length) == (wanted.scales, wanted.length):
+            if (there.scales, there.length, there.info.get("identity")) == (
+                wanted.scales,
+                wanted.length,
+                info["identity"],
+            ):
                 return
         say(f"{row.label} on {set_name}")
         manifest = self.config.sets[set_name]
         if not row.second_pass:
-            decode(system, manifest, path, scales.terms, options, processes=self.config.processes)
+            decode(system, manifest, path, scales.terms, options, processes=self.config.processes, info=info)
             return
-        found = united([list(read_nbest(self.folder / "decodes" / set_name / f"{n}.jsonl")) for n in row.second_pass])
+        found = united([list(read_nbest(source)) for source in sources])
         encode = partial(encode_set, System(system.recogniser), Manifest(manifest, transcripts=False))
-        info = {"set": Path(manifest).stem, "second_pass": list(row.second_pass)}
+        info |= {"set": Path(manifest).stem, "second_pass": list(row.second_pass)}
         write_nbest(
             path, header(system, scales.terms, options, info), reranked(with_ilm(system, found, encode), scales)
         )
