@@ -13,7 +13,7 @@ from fewer.adapters.whisper.recogniser import WhisperRecogniser
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
 from fewer.recipes.decode import EncodedBatch
-from fewer.recipes.system import System
+from fewer.recipes.system import System, search_rules
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis, NBest
 from fewer.tuning.forced import add_terms
@@ -46,8 +46,8 @@ def with_ilm(system: System, lists: list[NBest], encode: Encode) -> list[NBest]:
         return lists
     if ilm.separate is not None:
         scorers = [scorer for scorer in system.scorers() if "ilm" in scorer.terms]
-        end_by, masks = system.end_by(["ilm"]), (recogniser.suppress, recogniser.suppress_first)
-        fusion = Fusion(scorers, {}, recogniser.tokenizer.end, end_by, *masks)
+        rules = search_rules(recogniser, system.end_by(["ilm"]))
+        fusion = Fusion(scorers, {}, recogniser.tokenizer.end, rules)
         return add_terms(fusion, ((ids, ids) for ids in _groups([nbest.id for nbest in lists])), lists)
     if not isinstance(recogniser, WhisperRecogniser):
         batches = (([utterance.id for utterance in batch.utterances], batch.encoded) for batch in encode())
