@@ -15,14 +15,15 @@ from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis
+from fewer.search.rules import EndScoredBy, Suppression
 from tests.recognisers.tiny import noises
 
 
 def searched(whisper: WhisperRecogniser, context: Context, end_by: list[str] | None) -> list[tuple[Hypothesis, ...]]:
     """Lists of two utterances with the scores of the search itself."""
-    masks = (whisper.suppress, whisper.suppress_first)
+    rules = [Suppression(whisper.suppress, whisper.suppress_first), *([] if end_by is None else [EndScoredBy(end_by)])]
     scorer = whisper.scorer({"ilm": context})
-    fusion = Fusion([scorer], {"aed": 1.0, "ilm": -0.3}, whisper.tokenizer.end, end_by, *masks)
+    fusion = Fusion([scorer], {"aed": 1.0, "ilm": -0.3}, whisper.tokenizer.end, rules)
     encoded = whisper.listen(noises(2))
     return beam_search(fusion, encoded, torch.tensor([12, 25]), SearchOptions(5))
 

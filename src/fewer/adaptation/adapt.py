@@ -127,6 +127,7 @@ class Adaptation:
             scales=zero | scales.terms,
             length=Length(**asdict(scales.length)),
             end_scored_by=None if self.recogniser.end_scored_by is None else tuple(self.recogniser.end_scored_by),
+            centred=self.recogniser.centred,
             beam=options.beam,
             text=text,
             **facts,

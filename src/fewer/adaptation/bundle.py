@@ -57,6 +57,7 @@ class BundleFacts(Config):
     scales: dict[str, float]  # term -> what its score is multiplied by; negative for what is subtracted
     length: Length = Length()
     end_scored_by: tuple[str, ...] | None = None  # terms that score the end label; None: the recogniser's own default
+    centred: bool | None = None  # the LMs are, so that length is not paid for; None: the recogniser's own default
     beam: int = Field(default=5, ge=1)
     lm: str | None = None  # file or folder in the bundle
     ilm: str | None = None  # folder in the bundle
@@ -155,7 +156,8 @@ def load_bundle(
         if not path.exists():
             raise FewerError(f"{folder} is not complete: {path.name} is missing; copy the whole folder")
     models = (used.get("lm"), used.get("ilm"))
-    system = load_system(recogniser, *models, end_scored_by=facts.end_scored_by, words=used.get("words"))
+    policy: dict[str, Any] = {"end_scored_by": facts.end_scored_by, "centred": facts.centred}
+    system = load_system(recogniser, *models, words=used.get("words"), **policy)
     system.names["model"] = str(folder)
     return Bundle(folder, facts, system)
 

@@ -16,6 +16,7 @@ from fewer.decoding.tunable import identity, tuning_method
 from fewer.evaluation.wer import Comparison, Result, compare
 from fewer.progress import say
 from fewer.search.beam import SearchOptions
+from fewer.search.fusion import signed
 from fewer.search.nbest import LengthPolicy
 from fewer.tuning.methods import options_of, tune_all
 from fewer.tuning.pool import Metric
@@ -45,7 +46,7 @@ class Usual:
             return Scales({}, LengthPolicy())  # as everybody searches with the recogniser alone
         if method == "sf":
             return Scales({"lm": self.sf_lm}, self.sf_length)
-        return Scales({"lm": self.lm, "ilm": -self.ilm}, self.length)
+        return Scales(signed({"lm": self.lm, "ilm": self.ilm}), self.length)
 
 
 # Whisper: small scales; shallow fusion alone shortens hypotheses unless labels are rewarded by some 6 · λ1 + 0.3.

@@ -17,6 +17,7 @@ from fewer.data.whisper_tokens import NO_TIMESTAMPS
 from fewer.decoding.system import System, load_system
 from fewer.errors import FewerError
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser, around_whisper
+from fewer.search.fusion import signed
 from fewer.search.nbest import LengthPolicy
 from fewer.search.scorer import State, TreeState, first_labels
 
@@ -86,8 +87,8 @@ class FusionProcessor(LogitsProcessor):
         task: str = "transcribe",
     ) -> "FusionProcessor":
         """A language model, an internal LM that is subtracted, and rewarded terms, for a given Whisper."""
-        given = {"lm": (lm, lm_scale), "ilm": (ilm, -ilm_scale), "words": (words, words_scale)}
-        scales = {term: scale for term, (source, scale) in given.items() if source is not None}
+        given = {"lm": (lm, lm_scale), "ilm": (ilm, ilm_scale), "words": (words, words_scale)}
+        scales = signed({term: scale for term, (source, scale) in given.items() if source is not None})
         system = load_system(around_whisper(model, language, task), lm, ilm, words=words)
         return cls(system, scales, length)
 

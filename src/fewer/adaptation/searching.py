@@ -8,6 +8,7 @@ from fewer.adaptation.bundle import is_bundle, load_bundle
 from fewer.decoding.system import Search, load_system
 from fewer.errors import FewerError
 from fewer.search.beam import SearchOptions
+from fewer.search.fusion import signed
 from fewer.search.nbest import LengthPolicy
 
 
@@ -41,9 +42,8 @@ class Wishes:
 
 def load_search(models: Models, wishes: Wishes, usual: SearchOptions = SearchOptions()) -> Search:
     """usual: what holds if neither the user nor a bundle says anything else."""
-    subtracted = None if wishes.ilm_scale is None else -wishes.ilm_scale
-    given = {"lm": wishes.lm_scale, "ilm": subtracted, "words": wishes.words_scale}
-    wished = {term: scale for term, scale in given.items() if scale is not None}
+    given = {"lm": wishes.lm_scale, "ilm": wishes.ilm_scale, "words": wishes.words_scale}
+    wished = signed({term: scale for term, scale in given.items() if scale is not None})
     if is_bundle(models.model):
         if models.lm or models.ilm or models.words or models.ctc_scale or models.end_by:
             raise FewerError(
@@ -68,7 +68,7 @@ def load_search(models: Models, wishes: Wishes, usual: SearchOptions = SearchOpt
             models.cached,
         )
         scales = {"lm": 0.3} if models.lm else {}
-        scales |= {"ilm": -0.2} if models.ilm else {}
+        scales |= signed({"ilm": 0.2}) if models.ilm else {}
         scales |= {"words": 1.0} if models.words else {}
         for term in wished:
             if wished[term] and term not in scales:

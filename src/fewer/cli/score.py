@@ -134,13 +134,14 @@ def _ranking(
 ) -> "Ranking | None":
     """What the options change of an N-best file's ranking; None if nothing."""
     from fewer.evaluation.transcripts import Ranking, parse_scales
+    from fewer.search.fusion import signed
 
     changed = parse_scales(scales) if scales else {}
-    for term, value in (("lm", lm_scale), ("ilm", None if ilm_scale is None else -ilm_scale)):
-        if value is not None:
-            if term in changed:
-                raise FewerError(f"--{term}-scale and --scales {term}=… say the same thing; give one of them")
-            changed[term] = value
+    given = {term: value for term, value in (("lm", lm_scale), ("ilm", ilm_scale)) if value is not None}
+    for term in given:
+        if term in changed:
+            raise FewerError(f"--{term}-scale and --scales {term}=… say the same thing; give one of them")
+    changed |= signed(given)
     if not changed and exponent is None and reward is None:
         return None
     return Ranking(changed, exponent, reward)

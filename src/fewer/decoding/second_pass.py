@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from fewer.decoding.decode import EncodedBatch
-from fewer.decoding.system import System
+from fewer.decoding.system import System, search_rules
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
 from fewer.recognisers.whisper.forced import context_scores
@@ -46,8 +46,8 @@ def with_ilm(system: System, lists: list[NBest], encode: Encode) -> list[NBest]:
         return lists
     if ilm.separate is not None:
         scorers = [scorer for scorer in system.scorers() if "ilm" in scorer.terms]
-        end_by, masks = system.end_by(["ilm"]), (recogniser.suppress, recogniser.suppress_first)
-        fusion = Fusion(scorers, {}, recogniser.tokenizer.end, end_by, *masks)
+        rules = search_rules(recogniser, system.end_by(["ilm"]))
+        fusion = Fusion(scorers, {}, recogniser.tokenizer.end, rules)
         return add_terms(fusion, ((ids, ids) for ids in _groups([nbest.id for nbest in lists])), lists)
     if not isinstance(recogniser, WhisperRecogniser):
         batches = (([utterance.id for utterance in batch.utterances], batch.encoded) for batch in encode())

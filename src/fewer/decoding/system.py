@@ -28,6 +28,7 @@ from fewer.models.lm import LanguageModel, LmScorer
 from fewer.models.word_ngram import WordNGram
 from fewer.search.beam import SearchOptions
 from fewer.search.fusion import Fusion
+from fewer.search.rules import Centring, EndScoredBy, NoLoops, Rule, Suppression
 from fewer.search.scorer import Scorer
 from fewer.store.model_folder import CONFIG, TOKENIZER, LoadedModel, load_model
 from fewer.store.ngram_files import is_ngram_file
@@ -42,6 +43,7 @@ class Recogniser(Protocol):
     suppress: Tensor | None  # (V,) labels that never come
     suppress_first: Tensor | None  # (V,) the same for the first label
     longest_loop: int  # labels that a hypothesis may not say over and over; 0: it may say what it likes
+    centred: bool  # language models are centred by default: it can skip speech, which they must not reward
     end_scored_by: Sequence[str] | None  # terms that score the end label by default; None: all
     normaliser: str  # of `fewer score`: how errors of its way of writing are counted
     sampling_rate: int  # of what it listens to
@@ -89,6 +91,7 @@ class AedRecogniser:
     suppress: Tensor | None = None
     suppress_first: Tensor | None = None
     longest_loop = 0
+    centred = False  # as in the paper
     end_scored_by: Sequence[str] | None = None
     normaliser = "none"
     longest = 30.0  # about the longest utterance of the corpora that such models are trained on
@@ -143,6 +146,7 @@ class System:
     end_scored_by: Sequence[str] | None = None  # those of the terms that score the end label; None: as is usual for it
     names: dict[str, str] = field(default_factory=dict)  # what was loaded, for the N-best file's header
     words: Phrases | None = None  # names and terms that are rewarded
+    centred: bool = False  # language models say only how labels compare, so that length is not paid for
 
     def scorers(self, aed: Scorer | None = None) -> list[Scorer]:
         """aed: what scores the term "aed" in place of the recogniser, which then shares no products with its ILM."""
@@ -178,9 +182,9 @@ class System:
             by.append("words")
         if "lm" in terms and isinstance(self.lm, WordNGram):  # the last word is scored where it ends
             by.append("lm")
-        masks = (recogniser.suppress, recogniser.suppress_first)
         alone = {"aed": 1.0} if "aed" in terms else {}
-        return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, by, *masks, recogniser.longest_loop)
+        rules = search_rules(recogniser, by, self.centred)
+        return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, rules)
 
     def end_by(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms that are to score the end label."""
@@ -195,6 +199,20 @@ class Search:
     system: System
     scales: dict[str, float]
     options: SearchOptions
+
+
+def search_rules(recogniser: Any, end_by: Sequence[str], centred: bool = False) -> list[Rule]:
+    """The rules of a search with a `Recogniser`. end_by: terms that score the end label."""
+    rules: list[Rule] = []
+    suppression = None
+    if recogniser.suppress is not None or recogniser.suppress_first is not None:
+        rules.append(suppression := Suppression(recogniser.suppress, recogniser.suppress_first))
+    if centred:
+        rules.append(Centring(suppression=suppression, end_scored_by=end_by))
+    rules.append(EndScoredBy(end_by))
+    if recogniser.longest_loop:
+        rules.append(NoLoops(recogniser.longest_loop))
+    return rules
 
 
 def load_recogniser(
@@ -234,10 +252,11 @@ def load_system(
     language: str | None = None,
     task: str = "transcribe",
     cached: bool = False,
+    centred: bool | None = None,
 ) -> System:
     """Load recogniser, LM, ILM and a list of names and terms, and make sure that they speak the same labels.
 
-    language, task, cached: as in `load_recogniser`.
+    language, task, cached: as in `load_recogniser`. centred: as in `System`; None: as is usual for the recogniser.
     """
     recogniser = load_recogniser(model, language, task, cached) if isinstance(model, str | Path) else model
     given: dict[str, Any] = {"model": model if isinstance(model, str | Path) else None, "lm": lm, "ilm": ilm}
@@ -250,6 +269,7 @@ def load_system(
         end_scored_by,
         {name: str(value) for name, value in given.items() if value is not None},
         None if words is None else load_phrases(words, recogniser.tokenizer),
+        recogniser.centred if centred is None else centred,
     )
 
 

@@ -33,7 +33,8 @@ def tuning_method(
 
     def rescore(lists: list[NBest]) -> list[NBest]:
         scored = lists[0].hypotheses[0].scores
-        needed = [scorer for scorer in scorers if not scored.keys() >= set(scorer.terms)]
+        lacking = [scorer for scorer in scorers if not scored.keys() >= set(scorer.terms)]
+        needed = [scorer for scorer in scorers if scorer in lacking or (system.centred and "aed" in scorer.terms)]
         encoded = [([utterance.id for utterance in batch.utterances], batch.encoded) for batch in batches]
         return add_terms(system.fusion({}, needed), encoded, lists)
 
@@ -46,7 +47,7 @@ def identity(system: System, search: SearchOptions, manifest: Path) -> str:
     An internal LM also by its options, and a method of the user's own by its code: some have no weights.
     """
     parts: list[str | Path] = [system.recogniser.fingerprint, repr(search), repr(system.ctc)]
-    parts += [repr(system.end_scored_by), manifest]
+    parts += [repr(system.end_scored_by), manifest, *(["centred"] if system.centred else [])]
     for name in ("lm", "ilm", "words"):
         path = Path(system.names[name]) if name in system.names else None
         weights = [] if path is None else sorted([*path.glob("*.safetensors"), *path.glob("lm/*.safetensors")])

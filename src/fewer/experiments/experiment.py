@@ -220,6 +220,7 @@ class Experiment:
             None if lm is None else self.lm(lm),
             self.ilm(row) if row.estimates else None,
             end_scored_by=self.config.end_scored_by,
+            centred=False,  # as in the paper
         )
 
     @cached_property

@@ -14,6 +14,7 @@ from fewer.models.aed_scorer import AedScorer
 from fewer.progress import Bar
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
+from fewer.search.rules import Suppression
 from fewer.store.model_folder import LoadedModel
 from fewer.training.task import to_device
 
@@ -53,8 +54,8 @@ def _fusion(recogniser: LoadedModel | AdaptedRecogniser) -> Fusion:
     end = recogniser.tokenizer.end
     if isinstance(recogniser, LoadedModel):
         return Fusion([AedScorer(recogniser.aed)], {"aed": 1.0}, end)
-    masks = (recogniser.suppress, recogniser.suppress_first)
-    return Fusion([recogniser.scorer({})], {"aed": 1.0}, end, None, *masks)  # a loop does not end, so it is left out
+    rules = [Suppression(recogniser.suppress, recogniser.suppress_first)]
+    return Fusion([recogniser.scorer({})], {"aed": 1.0}, end, rules)  # a loop does not end, so it is left out
 
 
 def _best(

@@ -39,7 +39,8 @@ class LengthPolicy:
         check_number("the length exponent", self.exponent)
         check_number("the length reward", self.reward)
 
-    def score(self, total: float, length: int) -> float:
+    def score(self, total: Any, length: Any) -> Any:
+        """What hypotheses are ranked by: numbers, or tensors of them."""
         return (total + self.reward * length) / length**self.exponent
 
 

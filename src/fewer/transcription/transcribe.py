@@ -3,24 +3,29 @@
 A recogniser that hears no speech may say something all the same, and now and then one falls into a loop. So a window
 is empty if it is silent, or if the recogniser's probability of no speech is high and what it says is unlikely or
 repeats itself; and a window in which it repeats itself or finds no end is cut in two, which are heard anew.
+
+A search with language models may skip speech. So what it found is compared with what is to be heard (`coverage`), and
+a window of which too much is missing is searched again with the recogniser alone. What covers more is kept.
 """
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from fewer.data.stream import AudioStream
-from fewer.decoding.system import Search
+from fewer.decoding.system import Search, System
 from fewer.errors import FewerError
 from fewer.files import check_output
 from fewer.models.encoded import Encoded
 from fewer.progress import Bar, say
-from fewer.search.beam import beam_search
+from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import Hypothesis
+from fewer.transcription.coverage import BETTER, DOUBTFUL, uncovered
 from fewer.transcription.transcript import ENDINGS, Output, Segment, Transcript, timed
 from fewer.transcription.windows import Window, cut_windows, halves, is_silent, sounds
 from fewer.transcription.word_times import spelled_words, within
@@ -40,6 +45,15 @@ class TranscribeOptions:
     search: float | None = None  # a window ends at the quietest place of its last so many seconds; None: its last third
     longest: float | None = None  # seconds of a window at the most; None: what the recogniser can hear
     align: bool = True  # find out when each word was said, if the recogniser can; else in proportion to its length
+    check: bool = True  # search again without language models where they seem to have skipped speech
+
+
+class Found(NamedTuple):
+    """What a search made of a window."""
+
+    hypothesis: Hypothesis
+    times: list[tuple[float, float]] | None = None  # seconds of each label; None: not known
+    without_lm: bool = False  # the recogniser's own, since language models skipped speech
 
 
 class Incomplete(FewerError):
@@ -58,6 +72,9 @@ class Transcriber:
     def __init__(self, search: Search, options: TranscribeOptions = TranscribeOptions()):
         self.recogniser, self.beam, self.options = search.system.recogniser, search.options, options
         self.fusion = search.system.fusion(search.scales)
+        alone = System(self.recogniser).fusion({})
+        fused = any(scale for term, scale in self.fusion.scales.items() if term not in alone.terms)
+        self.alone = alone if fused and options.check else None  # to search again with; None: no need
         self.rate, able = self.recogniser.sampling_rate, self.recogniser.longest
         self.longest = able if options.longest is None else options.longest
         self.tail = self.longest / 3 if options.search is None else options.search
@@ -106,8 +123,11 @@ class Transcriber:
         for (transcript, _), segments in zip(waiting, self.hear([window for _, window in waiting]), strict=True):
             transcript.segments += segments
             for segment in segments:
+                where = f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s"
                 if segment.unclear:
-                    say(f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s: nothing could be made out")
+                    say(f"{where}: nothing could be made out")
+                if segment.without_lm:
+                    say(f"{where}: the language models skipped speech; transcribed without them")
         seconds = sum(len(window.samples) for _, window in waiting) / self.rate
         waiting.clear()
         return round(seconds)
@@ -128,10 +148,38 @@ class Transcriber:
         limits = torch.minimum(self.recogniser.max_lengths(encoded), (LABELS * (1 + seconds)).long())
         doubtful = torch.zeros(len(loud), dtype=torch.bool) if nobody is None else nobody > self.options.no_speech
         best = self._search(encoded, limits, doubtful)
+        checked = self._checked([windows[index] for index in loud], best, encoded, limits)
         for place, index in enumerate(loud):
             probability = None if nobody is None else float(nobody[place])
-            found[index] = self._judged(windows[index], best[place], probability, encoded.select(torch.tensor([place])))
+            found[index] = self._judged(windows[index], checked[place], probability, _one(encoded, place))
         return found
+
+    def _checked(
+        self, windows: Sequence[Window], best: Sequence[Hypothesis], encoded: Encoded, limits: Tensor
+    ) -> list[Found]:
+        """Where language models skipped speech, the recogniser's own hypothesis if that covers more. limits: (B,)"""
+        found = [Found(hypothesis) for hypothesis in best]
+        if self.alone is None:
+            return found
+        found = [self._aligned(each, encoded, place) for place, each in enumerate(found)]
+        missing = [_missing(window, each, self.rate) for window, each in zip(windows, found, strict=True)]
+        doubtful = [place for place, seconds in enumerate(missing) if seconds > DOUBTFUL]
+        if not doubtful:
+            return found
+        rows, options = torch.tensor(doubtful), SearchOptions(self.beam.beam, n_best=1)
+        lists = beam_search(self.alone, encoded.select(rows), limits[rows], options, self.recogniser.tokenizer.decode)
+        for place, (hypothesis, *_) in zip(doubtful, lists, strict=True):
+            if hypothesis.ended and not is_repetitive(hypothesis.text):
+                other = self._aligned(Found(hypothesis, without_lm=True), encoded, place)
+                if _missing(windows[place], other, self.rate) < missing[place] - BETTER:
+                    found[place] = other
+        return found
+
+    def _aligned(self, found: Found, encoded: Encoded, place: int) -> Found:
+        """With the times of its labels, if the recogniser can tell them and it came to an end."""
+        if not found.hypothesis.ended:
+            return found
+        return found._replace(times=self.recogniser.times(_one(encoded, place), found.hypothesis.tokens))
 
     def _search(self, encoded: Encoded, limits: Tensor, doubtful: Tensor) -> list[Hypothesis]:
         """The best of each utterance; where it is doubtful that anybody speaks, at first of a few labels. (B,), (B,)"""
@@ -153,10 +201,9 @@ class Transcriber:
         lists = beam_search(self.fusion, encoded, limits, options, self.recogniser.tokenizer.decode)
         return [hypotheses[0] for hypotheses in lists]
 
-    def _judged(
-        self, window: Window, hypothesis: Hypothesis, no_speech: float | None, encoded: Encoded
-    ) -> list[Segment]:
+    def _judged(self, window: Window, found: Found, no_speech: float | None, encoded: Encoded) -> list[Segment]:
         """What is to be believed of it. encoded: of this window."""
+        hypothesis, times, without_lm = found
         mean, loops = hypothesis.scores["aed"] / hypothesis.length, is_repetitive(hypothesis.text)
         nobody = no_speech is not None and no_speech > self.options.no_speech
         if nobody and (mean < self.options.log_prob or loops):
@@ -171,13 +218,15 @@ class Transcriber:
             for first, last in sounds(window.samples, self.rate)
         ]
         start, end = heard[0][0], heard[-1][1]
-        times = self.recogniser.times(encoded, hypothesis.tokens) if self.options.align else None
-        if times is None:
-            return [Segment(start, end, hypothesis, timed(hypothesis.text, start, end), no_speech)]
+        if self.options.align and times is None:
+            times = self.recogniser.times(encoded, hypothesis.tokens)
+        if times is None or not self.options.align:
+            words = timed(hypothesis.text, start, end)
+            return [Segment(start, end, hypothesis, words, no_speech, without_lm=without_lm)]
         offset = window.start / self.rate
         times = [(offset + first, offset + last) for first, last in times]
         words = within(spelled_words(hypothesis.tokens, times, self.recogniser.tokenizer.decode), heard)
-        return [Segment(start, end, hypothesis, words, no_speech)]
+        return [Segment(start, end, hypothesis, words, no_speech, without_lm=without_lm)]
 
     def _empty(self, window: Window, no_speech: float | None = None) -> Segment:
         return Segment(window.start / self.rate, window.end / self.rate, no_speech=no_speech)
@@ -203,6 +252,16 @@ def is_repetitive(text: str) -> bool:
     """Whether it says the same over and over: it is compressed far better than text is."""
     spelled = text.encode()
     return len(spelled) > REPETITIVE * len(zlib.compress(spelled))
+
+
+def _one(encoded: Encoded, place: int) -> Encoded:
+    return encoded.select(torch.tensor([place]))
+
+
+def _missing(window: Window, found: Found, rate: int) -> float:
+    """Seconds of the window's sound that are not transcribed; 0 if that cannot be told."""
+    heard = [(first / rate, last / rate) for first, last in sounds(window.samples, rate)]
+    return 0.0 if found.times is None else uncovered(found.times, heard)
 
 
 def _seconds(file: str | Path) -> int:

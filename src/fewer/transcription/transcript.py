@@ -42,6 +42,7 @@ class Segment:
     words: tuple[Word, ...] = ()
     no_speech: float | None = None  # the recogniser's probability that nobody speaks
     unclear: bool = False  # something is to be heard, but nothing could be made out
+    without_lm: bool = False  # the language models skipped speech, so this is the recogniser's own text
 
     @property
     def text(self) -> str:
@@ -53,6 +54,8 @@ class Segment:
             value["no_speech"] = round(self.no_speech, 4)
         if self.unclear:
             value["unclear"] = True
+        if self.without_lm:
+            value["without_lm"] = True
         if self.hypothesis is not None:
             value |= {"score": self.hypothesis.score, "scores": self.hypothesis.scores}
             value["labels"] = self.hypothesis.length

@@ -40,7 +40,8 @@ HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch m
 class WhisperRecogniser:
     """Encoder, decoder, tokenizer and features of a Whisper, for one language and task."""
 
-    longest_loop = 32  # Whisper may say the same again and again; a subtracted internal LM would pay for it
+    longest_loop = 32  # Whisper may say the same again and again; a subtracted internal LM would reward it
+    centred = True  # its attention may jump over speech; un-centred LMs would reward that
     end_scored_by: Sequence[str] | None = ("aed",)  # internal LMs hardly ever predict the end of an utterance
 
     def __init__(
