@@ -34,7 +34,7 @@ from fewer.data.audio import load_audio
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text, store_tokens
 from fewer.decoding.system import load_system
-from fewer.ilm.methods import IlmConfig
+from fewer.ilm.config import IlmConfig
 from fewer.models.encoded import Encoded
 from fewer.models.lm import LmScorer
 from fewer.models.ngram import NGram
@@ -68,7 +68,7 @@ def word_ngram(source: Path, order: int, arpa: Path) -> None:
 
 def systems(whisper: WhisperRecogniser, source: Path, arpa: Path | None) -> dict[str, Fusion]:
     lm = LmScorer(ngram(whisper, source, 4))
-    mini = whisper.new_context(IlmConfig(method="mini_lstm"))
+    mini = IlmConfig(method="mini_lstm").new_context(whisper)
     scorers: dict[str, list[Any]] = {
         "plain": [whisper.scorer({})],
         "ngram": [whisper.scorer({}), lm],

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fewer.cli.train import command as train
     from fewer.cli.transcribe import command as transcribe
     from fewer.cli.tune import command as tune
-    from fewer.decoding.system import Recogniser
+    from fewer.recognisers.recogniser import Recogniser
 
 # Some virtual machines announce AMX and then refuse it: there oneDNN's bfloat16 would die of an illegal instruction.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -59,7 +59,7 @@ def load(source: str | Path, language: str | None = None, task: str = "transcrib
 
     language, task: of a multilingual Whisper, such as "de" and "transcribe".
     """
-    from fewer.decoding.system import load_recogniser
+    from fewer.recognisers.loader import load_recogniser
 
     return load_recogniser(source, language, task)
 

@@ -10,10 +10,10 @@ import torch
 
 from fewer.adaptation.bundle import Base, Bundle, BundleFacts, Length, load_bundle, read_bundle, write_bundle
 from fewer.adaptation.searching import Models, Wishes, load_search
-from fewer.decoding.system import load_recogniser
 from fewer.errors import FewerError
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
-from fewer.ilm.methods import IlmConfig
+from fewer.recognisers.loader import load_recogniser
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser
 from fewer.search.beam import beam_search
 from fewer.search.scorer import first_labels

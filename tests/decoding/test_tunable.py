@@ -6,9 +6,9 @@ import pytest
 
 from fewer.decoding.system import load_system
 from fewer.decoding.tunable import identity
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
-from fewer.ilm.methods import IlmConfig
-from fewer.ilm.own import VARIABLE
+from fewer.ilm.registry import VARIABLE
 from fewer.search.beam import SearchOptions
 
 MODULE = """

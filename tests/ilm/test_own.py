@@ -9,13 +9,13 @@ import torch
 from fewer.config import parse_config
 from fewer.errors import FewerError
 from fewer.experiments.config import Row
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
-from fewer.ilm.methods import IlmConfig
-from fewer.ilm.own import VARIABLE
+from fewer.ilm.registry import VARIABLE
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.encoded import Encoded
-from fewer.store.model_folder import load_model
+from fewer.recognisers.loader import load_recogniser
 from tests.recognisers.tiny import make_whisper, write_manifest
 
 PAGE = Path(__file__).parents[2] / "docs" / "estimator.md"
@@ -42,7 +42,7 @@ def test_the_examples_are_estimated_and_step_as_they_are_trained(tones: Path, tm
     out = tmp_path / "ilm"
     facts = estimate_ilm(tones / "aed", config(method), out, tones / "train.jsonl", tones / "dev.jsonl")
     assert 1 < facts["perplexity"]["dev"]["ppl_label"] < 20
-    recogniser = load_model(tones / "aed")
+    recogniser = load_recogniser(tones / "aed")
     ilm = load_ilm(out, recogniser)
     assert ilm.context is not None
     assert all(value.abs().sum() > 0 for value in ilm.context.state_dict().values())
@@ -63,7 +63,7 @@ def test_position_means_are_those_of_the_attention(tones: Path, tmp_path: Path, 
     from fewer.ilm.perplexity import shown
 
     estimate_ilm(tones / "aed", config("position_mean"), tmp_path / "ilm", tones / "train.jsonl")
-    recogniser = load_model(tones / "aed")
+    recogniser = load_recogniser(tones / "aed")
     context = load_ilm(tmp_path / "ilm", recogniser).context
     assert context is not None
     counts = torch.zeros(20, 1)
@@ -106,7 +106,7 @@ def test_a_folder_or_recipe_never_loads_a_module(
     assert Row(method="position_mean").label == "position_mean"
     monkeypatch.delenv(VARIABLE)
     with pytest.raises(FewerError, match=r"no method position_mean.*FEWER_ESTIMATORS"):
-        load_ilm(tmp_path / "ilm", load_model(tones / "aed"))
+        load_ilm(tmp_path / "ilm", load_recogniser(tones / "aed"))
     with pytest.raises(ValueError, match=r"no method position_mean: they are none, sf, .*FEWER_ESTIMATORS"):
         Row(method="position_mean")
 

@@ -17,7 +17,8 @@ from fewer.data.tokenizers import load_tokenizer
 from fewer.decoding.decode import decode
 from fewer.decoding.system import System
 from fewer.errors import FewerError
-from fewer.recognisers.whisper.recogniser import WhisperRecogniser, is_whisper, load_whisper
+from fewer.recognisers.loader import is_whisper
+from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_header, read_nbest
 from tests.recognisers.tiny import make_whisper, noises, write_cut, write_manifest
@@ -212,7 +213,11 @@ def test_a_set_is_decoded_into_nbest_lists(whisper: WhisperRecogniser, tmp_path:
 
 def test_errors_are_counted_by_the_normaliser_of_what_it_writes(tmp_path: Path) -> None:
     folder = make_whisper(tmp_path / "whisper", multilingual=True)
-    assert load_whisper(folder, "en").normaliser == load_whisper(folder, "de", "translate").normaliser == "english"
-    assert load_whisper(folder, "de").normaliser == "basic"
+    assert (
+        load_whisper(folder, "en").defaults.normaliser
+        == load_whisper(folder, "de", "translate").defaults.normaliser
+        == "english"
+    )
+    assert load_whisper(folder, "de").defaults.normaliser == "basic"
     (folder / "normalizer.json").write_text('{"colour": "color"}')
-    assert load_whisper(folder, "en").normaliser == f"english:{folder / 'normalizer.json'}"
+    assert load_whisper(folder, "en").defaults.normaliser == f"english:{folder / 'normalizer.json'}"

@@ -18,15 +18,17 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from fewer.config import Config, parse_config
-from fewer.decoding.system import Recogniser, System, load_recogniser, load_system
+from fewer.decoding.system import System, load_system
 from fewer.errors import FewerError
 from fewer.files import read_json, write_json
+from fewer.recognisers.loader import BUNDLE as FACTS
+from fewer.recognisers.loader import load_recogniser
+from fewer.recognisers.recogniser import Recogniser
 from fewer.search.beam import SearchOptions
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import LengthPolicy
 
 NAME, VERSION = "fewer-bundle", 1
-FACTS = "bundle.json"
 KEPT = (".safetensors", ".json", ".yaml", ".arpa", ".arpa.gz", ".txt", ".model")  # kinds of files that are copied
 
 
@@ -106,10 +108,6 @@ class Bundle:
     def fusion(self) -> Fusion:
         """The search's score."""
         return self.system.fusion(self.scales)
-
-
-def is_bundle(source: str | Path) -> bool:
-    return (Path(source).expanduser() / FACTS).is_file()
 
 
 def read_bundle(folder: str | Path) -> BundleFacts:

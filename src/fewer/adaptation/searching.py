@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fewer.adaptation.bundle import is_bundle, load_bundle
+from fewer.adaptation.bundle import load_bundle
 from fewer.decoding.system import Search, load_system
 from fewer.errors import FewerError
+from fewer.recognisers.loader import is_bundle
 from fewer.search.beam import SearchOptions
 from fewer.search.fusion import signed
 from fewer.search.nbest import LengthPolicy
@@ -40,8 +41,8 @@ class Wishes:
     reward: float | None = None
 
 
-def load_search(models: Models, wishes: Wishes, usual: SearchOptions = SearchOptions()) -> Search:
-    """usual: what holds if neither the user nor a bundle says anything else."""
+def load_search(models: Models, wishes: Wishes, usual: SearchOptions | None = None) -> Search:
+    """usual: what holds if neither the user nor a bundle says anything else; None: what is usual for the recogniser."""
     given = {"lm": wishes.lm_scale, "ilm": wishes.ilm_scale, "words": wishes.words_scale}
     wished = signed({term: scale for term, scale in given.items() if scale is not None})
     if is_bundle(models.model):
@@ -67,6 +68,7 @@ def load_search(models: Models, wishes: Wishes, usual: SearchOptions = SearchOpt
             models.task,
             models.cached,
         )
+        usual = usual or system.recogniser.defaults.search
         scales = {"lm": 0.3} if models.lm else {}
         scales |= signed({"ilm": 0.2}) if models.ilm else {}
         scales |= {"words": 1.0} if models.words else {}

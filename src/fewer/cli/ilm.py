@@ -25,8 +25,8 @@ def command(
 ) -> dict[str, Any]:
     """Estimate a recogniser's internal language model and print its perplexity."""
     from fewer.config import override_value, parse_config
+    from fewer.ilm.config import IlmConfig
     from fewer.ilm.estimate import estimate_ilm
-    from fewer.ilm.methods import IlmConfig
 
     values: dict[str, object] = {"method": method}
     for override in change or []:

@@ -16,8 +16,8 @@ def command(
 ) -> None:
     """Add a language model's score to N-best lists and rank them anew."""
     from fewer.decoding.rescore import rescore
-    from fewer.decoding.system import load_lm_and_tokenizer
     from fewer.files import check_output
+    from fewer.store.lms import load_lm_and_tokenizer
 
     check_output(out)
     count = rescore(nbest, out, *load_lm_and_tokenizer(lm, model), term, scale)

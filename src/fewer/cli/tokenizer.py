@@ -40,7 +40,8 @@ def command(
     """
     from fewer.data.subword_nmt import SubwordNmtTokenizer
     from fewer.data.token_store import read_text
-    from fewer.data.tokenizers import Tokenizer, train_characters, train_sentencepiece, train_words
+    from fewer.data.tokenizer import Tokenizer
+    from fewer.data.tokenizers import train_characters, train_sentencepiece, train_words
     from fewer.progress import progress
 
     if size is not None and kind in ("characters", "subword_nmt"):

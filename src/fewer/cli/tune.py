@@ -59,10 +59,11 @@ def command(
     from fewer.compute.world import joined
     from fewer.config import parse_config
     from fewer.data.manifest import Manifest
-    from fewer.decoding.decode import EncodedBatch, encode_set
-    from fewer.decoding.system import System, load_recogniser, load_system
+    from fewer.decoding.decode import HeldSet, encode_set
+    from fewer.decoding.system import System, load_system
     from fewer.decoding.tunable import identity, tuning_method
     from fewer.evaluation.normalise import load_normaliser
+    from fewer.recognisers.loader import load_recogniser
     from fewer.search.beam import SearchOptions
     from fewer.tuning.methods import check_methods, tune_all
     from fewer.tuning.pool import Metric
@@ -75,18 +76,18 @@ def command(
             raise FewerError("fewer tune runs in one process; start it without torchrun")
     search = SearchOptions(beam, max_length=max_length)
     recogniser = load_recogniser(model, language, task, cached=True)
-    normaliser = load_normaliser(normalise or recogniser.normaliser)
+    normaliser = load_normaliser(normalise or recogniser.defaults.normaliser)
     metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
     check_end_by(end_by, ["aed", *(["lm"] if lm else []), *(["ilm"] if ilm else []), *(["ctc"] if ctc else [])])
-    batches: list[EncodedBatch] = []
+    batches = HeldSet(encode_set(System(recogniser), Manifest(manifest, transcripts=False)), out / "encodings")
     methods = []
     for folder in ([None] if sf or not ilm else []) + list(ilm or []):
         name = folder.name if folder is not None else "sf" if lm else "none"
         system = load_system(recogniser, lm, folder, ctc, end_by)
         methods.append(tuning_method(name, system, batches, search, identity(system, search, manifest), processes))
     check_methods(methods, options)  # before the dev set is encoded, which may take a while
-    batches.extend(encode_set(System(recogniser), Manifest(manifest, transcripts=False)))
-    results = tune_all(methods, options, metric, out, manifest.stem)
+    with batches:
+        results = tune_all(methods, options, metric, out, manifest.stem)
     for name, result in results.items():
         print(_line(name, result))
 

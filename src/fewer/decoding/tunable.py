@@ -7,7 +7,7 @@ from pathlib import Path
 from fewer.decoding.decode import EncodedBatch, search_set
 from fewer.decoding.system import System
 from fewer.files import fingerprint
-from fewer.ilm.own import own_source
+from fewer.ilm.registry import source_of
 from fewer.search.beam import SearchOptions
 from fewer.search.forced import add_terms
 from fewer.search.nbest import NBest
@@ -35,7 +35,7 @@ def tuning_method(
         scored = lists[0].hypotheses[0].scores
         lacking = [scorer for scorer in scorers if not scored.keys() >= set(scorer.terms)]
         needed = [scorer for scorer in scorers if scorer in lacking or (system.centred and "aed" in scorer.terms)]
-        encoded = [([utterance.id for utterance in batch.utterances], batch.encoded) for batch in batches]
+        encoded = (([utterance.id for utterance in batch.utterances], batch.encoded) for batch in batches)
         return add_terms(system.fusion({}, needed), encoded, lists)
 
     return Method(name, system.fusion({}, scorers).terms, decode, rescore, identity=identity)
@@ -54,5 +54,5 @@ def identity(system: System, search: SearchOptions, manifest: Path) -> str:
         parts += ["none"] if path is None else weights or [path if path.is_file() else str(path)]
     if system.ilm is not None:
         config = system.ilm.config
-        parts += [config.model_dump_json(exclude={"encodings"}), *own_source(config.method)]
+        parts += [config.model_dump_json(exclude={"encodings", "task"}), *source_of(config.method)]
     return fingerprint(*parts)

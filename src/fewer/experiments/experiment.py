@@ -19,9 +19,9 @@ from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
 from fewer.data.tokenizer import Tokenizer
 from fewer.data.tokenizers import load_tokenizer, train_characters, train_sentencepiece, train_words
-from fewer.decoding.decode import EncodedBatch, decode, encode_set, header
+from fewer.decoding.decode import HeldSet, decode, encode_set, header
 from fewer.decoding.second_pass import reranked, second_pass_method, united, with_ilm
-from fewer.decoding.system import System, keep_encodings, load_recogniser, load_system
+from fewer.decoding.system import System, load_system
 from fewer.decoding.tunable import identity, tuning_method
 from fewer.errors import FewerError
 from fewer.evaluation.normalise import load_normaliser
@@ -30,10 +30,11 @@ from fewer.experiments.layers import train_values
 from fewer.experiments.results import results_of_run
 from fewer.experiments.separate import subtract_lm
 from fewer.files import atomic_write, fingerprint, read_json, write_json
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
-from fewer.ilm.methods import IlmConfig
 from fewer.progress import say
+from fewer.recognisers.loader import load_recogniser
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_header, read_nbest, write_nbest
 from fewer.store.model_folder import CONFIG, WEIGHTS
@@ -231,7 +232,7 @@ class Experiment:
         if name not in self._recognisers:
             recogniser = load_recogniser(self.recogniser(name), cached=True)
             if self.config.encodings is not None:
-                keep_encodings(recogniser, self.config.encodings)
+                recogniser.keep_encodings(self.config.encodings)
             self._recognisers[name] = recogniser
         return self._recognisers[name]
 
@@ -247,12 +248,13 @@ class Experiment:
             rows = [row for row in config.rows if config.recogniser_of(row) == name]
             if all(self._is_tuned(row) for row in rows):
                 continue
-            batches = list(encode_set(System(self._loaded(name)), Manifest(config.tune, transcripts=False)))
-            for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is the same
-                same = [row for row in rows if config.lm_of(row) == lm]
-                for make, again in ((self._method, False), (self._second_pass_method, True)):
-                    if methods := [make(row, batches) for row in same if bool(row.second_pass) == again]:
-                        self._tune_together(methods)
+            encoded = encode_set(System(self._loaded(name)), Manifest(config.tune, transcripts=False))
+            with HeldSet(encoded, self.folder / "encodings") as batches:
+                for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is
+                    same = [row for row in rows if config.lm_of(row) == lm]
+                    for make, again in ((self._method, False), (self._second_pass_method, True)):
+                        if methods := [make(row, batches) for row in same if bool(row.second_pass) == again]:
+                            self._tune_together(methods)
         for row in config.rows:
             target = self.folder / "pools" / f"{row.key}.jsonl"
             target.parent.mkdir(exist_ok=True)
@@ -277,12 +279,12 @@ class Experiment:
         options = options_of([term for method in methods for term in method.terms], self.config.tuning)
         tune_all(methods, options, self.metric, self.folder / "tuning", Path(self.config.tune).stem)
 
-    def _method(self, row: Row, batches: list[EncodedBatch]) -> Method:
+    def _method(self, row: Row, batches: HeldSet) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
         method = tuning_method(row.key, system, batches, search, self._marks(system), self.config.processes)
         return replace(method, options=row.tuning)
 
-    def _second_pass_method(self, row: Row, batches: list[EncodedBatch]) -> Method:
+    def _second_pass_method(self, row: Row, batches: HeldSet) -> Method:
         system = self.system(row)
         sources = [chosen_decode(self.folder / "tuning" / name) for name in row.second_pass]
         marks = fingerprint(self._marks(system), *sources)

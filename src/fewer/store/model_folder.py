@@ -54,6 +54,7 @@ class LoadedModel:
     tokenizer: Tokenizer
     features: FeatureReader | None  # None: a language model
     fingerprint: str  # of weights and tokenizer
+    folder: Path  # where it was
     cached: bool = False  # features of whole sets go through the cache of the model's training, if it has one
 
     @property
@@ -90,7 +91,7 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu", cached: b
     tokenizer = load_tokenizer(folder / TOKENIZER)
     check_labels(description.model, tokenizer, folder / TOKENIZER)
     marks = fingerprint(folder / WEIGHTS, tokenizer.fingerprint)
-    return LoadedModel(model, tokenizer, feature_reader(folder, description.features), marks, cached)
+    return LoadedModel(model, tokenizer, feature_reader(folder, description.features), marks, folder, cached)
 
 
 def read_description(folder: Path) -> Description:

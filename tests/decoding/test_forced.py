@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from fewer.decoding.forced import context_scores
 from fewer.errors import FewerError
-from fewer.ilm.methods import IlmConfig
-from fewer.models.context import Context
-from fewer.recognisers.whisper.contexts import FixedAudioContext
-from fewer.recognisers.whisper.forced import context_scores
+from fewer.ilm.config import IlmConfig
+from fewer.models.context import Context, FixedAudioContext
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
@@ -34,11 +33,11 @@ def test_given_hypotheses_get_the_searchs_own_scores(
     whisper: WhisperRecogniser, method: str, end_by: list[str] | None
 ) -> None:
     torch.manual_seed(2)
-    context: Context = whisper.new_context(IlmConfig.model_validate({"method": method, "units": 4}))
+    context: Context = IlmConfig.model_validate({"method": method, "units": 4}).new_context(whisper)
     if method == "mini_lstm":
         torch.nn.init.normal_(context.linear.weight)  # type: ignore[arg-type, union-attr]
     if method == "silence":
-        context = FixedAudioContext(whisper.decoder, torch.randn(9, whisper.decoder.size))
+        context = FixedAudioContext(whisper.attention, torch.randn(9, whisper.decoder.size))
     encoded = whisper.listen(noises(2))
     for utterance, hypotheses in enumerate(searched(whisper, context, end_by)):
         found: Sequence[float] = context_scores(whisper, context, hypotheses, encoded, utterance, end_by is None)
