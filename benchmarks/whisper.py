@@ -31,6 +31,7 @@ import torch
 from transformers import WhisperForConditionalGeneration
 
 from fewer.data.audio import load_audio
+from fewer.data.batches import Batch
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text, store_tokens
 from fewer.decoding.system import load_system
@@ -119,7 +120,8 @@ def batches(mels: list[torch.Tensor]) -> list[list[torch.Tensor]]:
 
 def encode(whisper: WhisperRecogniser, mels: list[torch.Tensor]) -> Encoded:
     features = torch.cat(mels).transpose(1, 2)  # padded to 30 s already
-    return whisper.encoder.encode(features, torch.full((len(mels),), features.shape[1]))
+    frames, none = torch.full((len(mels),), features.shape[1]), torch.zeros(len(mels), 0, dtype=torch.long)
+    return whisper.encode(Batch([""] * len(mels), features, frames, none, none.sum(1)))
 
 
 def search(whisper: WhisperRecogniser, fusion: Fusion, mels: list[torch.Tensor]) -> list[tuple[int, ...]]:

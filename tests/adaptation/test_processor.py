@@ -35,10 +35,7 @@ class Parts:
         self.base = make_whisper(folder / "whisper", seed=seed, sharpness=sharpness)
         self.model = WhisperForConditionalGeneration.from_pretrained(self.base, dtype=torch.float32).eval()
         self.whisper = around_whisper(self.model)
-        loops = replace(
-            self.whisper.defaults, longest_loop=0
-        )  # `generate` does not drop loops, which are frequent here
-        self.whisper.defaults = loops
+        self.whisper.defaults = replace(self.whisper.defaults, longest_loop=0)  # `generate` does not drop loops
         tokenizer = self.whisper.tokenizer
         labels = torch.randint(0, 60, (405,), generator=torch.Generator().manual_seed(seed))
         labels[8::9] = tokenizer.end

@@ -12,10 +12,10 @@ from fewer.ilm.registry import VARIABLE
 from fewer.search.beam import SearchOptions
 
 MODULE = """
-from fewer.ilm.own import OwnEstimator
+from fewer.ilm.method import IlmMethod
 from fewer.models.context import ZeroContext
 
-ESTIMATORS = [OwnEstimator("mine", lambda config, sizes: ZeroContext(sizes.context))]
+METHOD = IlmMethod("mine", context=lambda config, recogniser: ZeroContext(recogniser.sizes.context))
 """
 
 

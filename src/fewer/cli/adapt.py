@@ -37,7 +37,7 @@ def command(
         Path | None, typer.Option(help="Cased text of any kind: how names are cased; what lodr subtracts.")
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="Try only this: none, sf, or a method of `fewer ilm`. Repeat.")
+        list[str] | None, typer.Option(help="Try only this: none, sf (shallow fusion), or a method below. Repeat.")
     ] = None,
     style: Annotated[
         Literal["auto", "none"], typer.Option(help="none: the text is written as the model writes already.")

@@ -11,11 +11,7 @@ def command(
     out: Annotated[Path, typer.Argument(help="Folder to write the internal LM to.")],
     method: Annotated[
         str,
-        typer.Option(
-            help="zero, enc_avg, ctx_avg, seq_avg, mini_lstm, learned, state_ff, distilled, silence, noise, "
-            "decoder_like, dr or lodr; of a Whisper also zero_encoder and seq_avg_all; or one of your own "
-            "(docs/estimator.md)."
-        ),
+        typer.Option(help="One of the methods below, or one of your own (docs/estimator.md)."),
     ] = "mini_lstm",
     train: Annotated[Path | None, typer.Option(help="Manifest of the recogniser's training set.")] = None,
     dev: Annotated[Path | None, typer.Option(help="Manifest for the perplexity and for when to stop.")] = None,

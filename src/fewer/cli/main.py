@@ -10,6 +10,7 @@ import sys
 import typer
 
 from fewer.cli import COMMANDS, RESUMED
+from fewer.cli.methods import MethodsCommand
 from fewer.errors import FewerError
 from fewer.files import unwritable
 
@@ -23,7 +24,8 @@ app = typer.Typer(
     "and the internal one subtracted.",
 )
 for verb in COMMANDS:
-    app.command(verb)(importlib.import_module(f"fewer.cli.{verb}").command)
+    kind = MethodsCommand if verb in ("ilm", "adapt") else None
+    app.command(verb, cls=kind)(importlib.import_module(f"fewer.cli.{verb}").command)
 
 
 @app.callback(invoke_without_command=True)
