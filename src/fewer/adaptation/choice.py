@@ -14,7 +14,7 @@ from fewer.decoding.decode import EncodedBatch, encode_set, search_set
 from fewer.decoding.system import AedRecogniser, Recogniser, System
 from fewer.decoding.tunable import identity, tuning_method
 from fewer.evaluation.wer import Comparison, Result, compare
-from fewer.progress import say
+from fewer.progress import warn
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy
 from fewer.tuning.methods import options_of, tune_all
@@ -110,7 +110,7 @@ def choose(
 ) -> Choice:
     """Tune every system, of which "none" is the recogniser alone; take the best if it is better beyond doubt."""
     if (count := len(trials)) < FEW:
-        say(f"{trials.manifest.stem}: {count} utterances show large gains only; a few hundred are better")
+        warn(f"{trials.manifest.stem}: {count} utterances show large gains only; a few hundred are better")
     results = trials.tune(systems, usual.tuning.model_copy(update={"budget": budget}), folder)
     alone = results["none"]
     best = min(results, key=lambda name: results[name].wer)
@@ -130,9 +130,9 @@ def choose(
     if best != "none" and better >= confidence:
         return Choice(best, _own(results[best].scales), facts | {"kept": False})
     if best == "none":
-        say(f"no LM does better than the recogniser alone ({alone.wer:.2f} %), so nothing is added")
+        warn(f"no LM does better than the recogniser alone ({alone.wer:.2f} %), so nothing is added")
     else:
-        say(
+        warn(
             f"{best} has WER {results[best].wer:.2f} % against {alone.wer:.2f} % without an LM, better in "
             f"{100 * better:.0f} % of resampled dev sets: not beyond doubt, so nothing is added"
         )

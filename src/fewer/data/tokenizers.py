@@ -19,7 +19,7 @@ import sentencepiece
 from fewer.data.spelling import fold_space
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json, write_json
-from fewer.progress import say
+from fewer.progress import warn
 
 VERSION = 1
 END, END_LABEL, UNKNOWN_LABEL = 0, "</s>", "<unk>"
@@ -272,7 +272,7 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
     for line in lines:
         counts.update(line.split())
         if len(counts) > MOST_WORDS:
-            say(f"over {MOST_WORDS:,} different words: those seen {rarest} time(s) so far are forgotten")
+            warn(f"over {MOST_WORDS:,} different words: those seen {rarest} time(s) so far are forgotten")
             counts = Counter({word: count for word, count in counts.items() if count > rarest})
             rarest += 1
     return counts

@@ -195,8 +195,10 @@ def load_recogniser(
     training, if it has one.
     """
     from fewer.adaptation.bundle import is_bundle
+    from fewer.recognisers.names import full_name
     from fewer.recognisers.whisper.recogniser import is_whisper, load_whisper
 
+    source = full_name(source)
     if is_bundle(source):
         raise FewerError(f"{source} is a bundle of `fewer adapt`, not a model; `fewer decode` and `transcribe` take it")
     if is_whisper(source):

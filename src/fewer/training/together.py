@@ -14,6 +14,7 @@ from torch.distributed import TCPStore
 
 from fewer.errors import FewerError
 from fewer.files import unwritable
+from fewer.progress import is_shown, show_progress
 from fewer.training.configs import TrainConfig, parse_train_config
 from fewer.training.run import train_model
 
@@ -30,7 +31,7 @@ def train_together(config: TrainConfig, folder: str | Path, processes: int) -> N
     if processes == 1:
         train_model(config, folder)
         return
-    job = {"config": config.model_dump(mode="json"), "folder": str(folder)}
+    job = {"config": config.model_dump(mode="json"), "folder": str(folder), "shown": is_shown()}
     _run(job, processes)
 
 
@@ -75,6 +76,7 @@ def _work() -> None:
     answer, sys.stdout = sys.stdout, sys.stderr
     job = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
+    show_progress(job["shown"])
     try:
         train_model(parse_train_config(job["config"], job["folder"]), job["folder"])
     except (FewerError, OSError) as error:

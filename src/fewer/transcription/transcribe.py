@@ -6,21 +6,22 @@ repeats itself; and a window in which it repeats itself or finds no end is cut i
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from fewer.adaptation.searching import Search
-from fewer.data.stream import AudioStream
+from fewer.data.stream import ArrayStream, AudioStream
+from fewer.decoding.searching import Search
 from fewer.errors import FewerError
 from fewer.files import check_output
 from fewer.models.encoded import Encoded
-from fewer.progress import Bar, say
+from fewer.progress import Bar, warn
 from fewer.search.beam import beam_search
 from fewer.search.nbest import Hypothesis
+from fewer.transcription.confidence import with_confidences
 from fewer.transcription.transcript import ENDINGS, Output, Segment, Transcript, timed
 from fewer.transcription.windows import Window, cut_windows, halves, is_silent, sounds
 from fewer.transcription.word_times import spelled_words, within
@@ -39,17 +40,31 @@ class TranscribeOptions:
     log_prob: float = -1.0  # … text counts only if its labels' mean log-probability is above this
     search: float | None = None  # a window ends at the quietest place of its last so many seconds; None: its last third
     longest: float | None = None  # seconds of a window at the most; None: what the recogniser can hear
+    confidences: bool = True  # say how sure the recogniser is of each word
     align: bool = True  # find out when each word was said, if the recogniser can; else in proportion to its length
 
 
-class Incomplete(FewerError):
-    """Some files could not be transcribed, or not wholly; the transcripts of all that could be read are here."""
+@dataclass(frozen=True)
+class Samples:
+    """A recording that is not in a file."""
 
-    def __init__(self, transcripts: list[Transcript]):
-        bad = [transcript for transcript in transcripts if transcript.problems]
-        problems = "\n".join(problem for transcript in bad for problem in transcript.problems)
-        super().__init__(f"{len(bad)} of {len(transcripts)} files could not be transcribed, or not wholly:\n{problems}")
-        self.transcripts = transcripts
+    samples: Tensor  # one channel in [-1, 1]. (T,)
+    rate: int
+    name: str = "audio"
+
+
+Recording = str | Path | Samples
+
+
+class Incomplete(FewerError):
+    """Some files could not be transcribed, or not wholly."""
+
+    def __init__(self, problems: Mapping[str, Sequence[str]]):
+        """problems: of each file, if it has any."""
+        bad = [problem for found in problems.values() for problem in found]
+        count = sum(map(bool, problems.values()))
+        listing = "\n".join(bad)
+        super().__init__(f"{count} of {len(problems)} files could not be transcribed, or not wholly:\n{listing}")
 
 
 class Transcriber:
@@ -67,37 +82,55 @@ class Transcriber:
                 f"this recogniser hears up to {able:g} s at once, and the search must be shorter than the window"
             )
 
-    def transcribe(self, files: Sequence[str | Path]) -> Iterator[Transcript]:
+    def transcribe(self, recordings: Sequence[Recording]) -> Iterator[Transcript]:
         """The transcripts in order, each as soon as it is there. Problems of a file are told in its transcript."""
-        with Bar("seconds of audio", sum(map(_seconds, files)) or None) as bar:
+        with Bar("seconds of audio", sum(map(_seconds, recordings)) or None) as bar:
             waiting: list[tuple[Transcript, Window]] = []
             done: list[Transcript] = []
-            for transcript, window in self._windows(files):
-                if window is None:
-                    done.append(transcript)
-                else:
+            for recording in recordings:
+                transcript = Transcript(_name(recording))
+                for window in self._windows(recording, transcript):
                     waiting.append((transcript, window))
-                if len(waiting) == min(BATCH, self.recogniser.at_once):
-                    bar.advance(self._flush(waiting))
-                    yield from done
-                    done = []
+                    if len(waiting) == self._most():
+                        bar.advance(self._flush(waiting))
+                        yield from done
+                        done = []
+                done.append(transcript)
             if waiting:
                 bar.advance(self._flush(waiting))
             yield from done
 
-    def _windows(self, files: Iterable[str | Path]) -> Iterator[tuple[Transcript, Window | None]]:
-        """The windows of all files; after those of a file, None."""
-        for file in files:
-            transcript = Transcript(str(file))
-            for window in cut_windows(self._blocks(transcript), self.rate, self.longest, self.tail):
-                transcript.duration = window.end / self.rate
-                yield transcript, window
-            yield transcript, None
+    def stream(self, recording: Recording, transcript: Transcript) -> Iterator[Segment]:
+        """One recording's segments, put into the transcript and given as soon as they are there.
 
-    def _blocks(self, transcript: Transcript) -> Iterator[Tensor]:
-        """What can be read of a file."""
+        The first window is searched by itself, so that the first segment comes soon; then ever more together.
+        """
+        with Bar("seconds of audio", _seconds(recording) or None) as bar:
+            waiting: list[tuple[Transcript, Window]] = []
+            size = 1
+            for window in self._windows(recording, transcript):
+                waiting.append((transcript, window))
+                if len(waiting) == size:
+                    before, size = len(transcript.segments), min(2 * size, self._most())
+                    bar.advance(self._flush(waiting))
+                    yield from transcript.segments[before:]
+            if waiting:
+                before = len(transcript.segments)
+                bar.advance(self._flush(waiting))
+                yield from transcript.segments[before:]
+
+    def _most(self) -> int:
+        return min(BATCH, self.recogniser.at_once)
+
+    def _windows(self, recording: Recording, transcript: Transcript) -> Iterator[Window]:
+        for window in cut_windows(self._blocks(recording, transcript), self.rate, self.longest, self.tail):
+            transcript.duration = window.end / self.rate
+            yield window
+
+    def _blocks(self, recording: Recording, transcript: Transcript) -> Iterator[Tensor]:
+        """What can be read of a recording."""
         try:
-            yield from AudioStream(transcript.file, self.rate)
+            yield from opened(recording, self.rate)
         except FewerError as error:
             transcript.problems.append(str(error))
 
@@ -107,7 +140,7 @@ class Transcriber:
             transcript.segments += segments
             for segment in segments:
                 if segment.unclear:
-                    say(f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s: nothing could be made out")
+                    warn(f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s: nothing could be made out")
         seconds = sum(len(window.samples) for _, window in waiting) / self.rate
         waiting.clear()
         return round(seconds)
@@ -149,7 +182,7 @@ class Transcriber:
         return best
 
     def _best(self, encoded: Encoded, limits: Tensor) -> list[Hypothesis]:
-        options = replace(self.beam, n_best=1)
+        options = replace(self.beam, n_best=1, label_scores=self.options.confidences)
         lists = beam_search(self.fusion, encoded, limits, options, self.recogniser.tokenizer.decode)
         return [hypotheses[0] for hypotheses in lists]
 
@@ -172,11 +205,15 @@ class Transcriber:
         ]
         start, end = heard[0][0], heard[-1][1]
         times = self.recogniser.times(encoded, hypothesis.tokens) if self.options.align else None
+        decode = self.recogniser.tokenizer.decode
         if times is None:
-            return [Segment(start, end, hypothesis, timed(hypothesis.text, start, end), no_speech)]
-        offset = window.start / self.rate
-        times = [(offset + first, offset + last) for first, last in times]
-        words = within(spelled_words(hypothesis.tokens, times, self.recogniser.tokenizer.decode), heard)
+            words = timed(hypothesis.text, start, end)
+        else:
+            offset = window.start / self.rate
+            times = [(offset + first, offset + last) for first, last in times]
+            words = within(spelled_words(hypothesis.tokens, times, decode), heard)
+        if "aed" in hypothesis.label_scores:
+            words = with_confidences(words, hypothesis.tokens, hypothesis.label_scores["aed"], decode)
         return [Segment(start, end, hypothesis, words, no_speech)]
 
     def _empty(self, window: Window, no_speech: float | None = None) -> Segment:
@@ -205,9 +242,19 @@ def is_repetitive(text: str) -> bool:
     return len(spelled) > REPETITIVE * len(zlib.compress(spelled))
 
 
-def _seconds(file: str | Path) -> int:
+def _name(recording: Recording) -> str:
+    return recording.name if isinstance(recording, Samples) else str(recording)
+
+
+def opened(recording: Recording, rate: int) -> AudioStream | ArrayStream:
+    if isinstance(recording, Samples):
+        return ArrayStream(recording.samples, recording.rate, rate)
+    return AudioStream(recording, rate)
+
+
+def _seconds(recording: Recording) -> int:
     """Of a file, as its header says; 0 if it cannot be read."""
     try:
-        return round(AudioStream(file, 1).duration)
+        return round(opened(recording, 1).duration)
     except FewerError:
         return 0
