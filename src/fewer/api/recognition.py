@@ -133,7 +133,9 @@ def decode(
     """Decode a set: N-best lists with every term's own score. As `fewer.load(model, …).decode(manifest, out, …)`.
 
     Args:
-        model, lm, …: as in `fewer.load`.
+        model: the recogniser: a Whisper, a folder of `fewer train`, or a bundle of `fewer adapt`.
+        lm, lm_scale, ilm, ilm_scale, words, words_scale, ctc_scale, beam, length_exponent, reward, end_by, base,
+            language, task: as in `fewer.load`.
         manifest: the utterances, as `fewer.prepare` writes them.
         out: an N-best file (.jsonl) to write. Without it the lists are kept in memory.
         n_best: hypotheses of each utterance. Default: all of the beam.
