@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fewer.adaptation.bundle import Base, Bundle, BundleFacts, Length, load_bundle, read_bundle, write_bundle
-from fewer.adaptation.searching import Models, Wishes, load_search
+from fewer.adaptation.searching import Models, Options, load_search
 from fewer.errors import FewerError
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
@@ -112,7 +112,7 @@ def test_other_scales_than_its_own_bring_its_models_back(
     bundle = load_bundle(folder, whisper, {"lm": 0.3, "ilm": 0.0})
     assert bundle.fusion().terms == ("aed", "lm")
     assert bundle.scales == {"lm": 0.3}
-    search = load_search(Models(folder), Wishes(lm_scale=0.2, ilm_scale=0.1, words_scale=2.0))
+    search = load_search(Models(folder), Options(lm_scale=0.2, ilm_scale=0.1, words_scale=2.0))
     assert search.scales == {"lm": 0.2, "ilm": -0.1, "words": 2.0}
 
 

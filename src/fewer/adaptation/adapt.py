@@ -29,8 +29,9 @@ from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
 from fewer.ilm.registry import all_methods, check_method
 from fewer.ilm.transcripts import own_transcripts
-from fewer.progress import say
+from fewer.progress import say, warn
 from fewer.recognisers.loader import is_bundle, load_recogniser
+from fewer.recognisers.names import full_name
 from fewer.search.beam import SearchOptions
 from fewer.store.ngram_files import BINARY_SUFFIX
 from fewer.tuning.pool import Metric
@@ -87,7 +88,7 @@ class Adaptation:
     def __init__(self, model: str, options: AdaptOptions):
         self.options = options
         path = Path(model).expanduser()
-        self.source = str(path.resolve()) if path.exists() else model
+        self.source = str(path.resolve()) if path.exists() else str(full_name(model))
         self.recogniser = load_recogniser(self.source, options.language, options.task)
         self.defaults = self.recogniser.defaults
         self.search = SearchOptions(options.beam)
@@ -161,7 +162,7 @@ class Adaptation:
         refs = dict(zip(opened.ids(), opened.texts(), strict=True))
         found = text_overlap(refs, (line for path in self.options.text for line in read_text(path)))
         if found.count:
-            say(
+            warn(
                 f"{manifest.stem}: {found.count} of {found.utterances} transcripts are in the text, so its WER flatters"
             )
 
@@ -267,7 +268,7 @@ class Adaptation:
             trials, (System(self.recogniser), usual_scales(self.defaults, "none")), (adapted, used)
         )
         if compared.difference > 0 and 1 - compared.better >= self.options.confidence:
-            say(f"{trials.manifest.stem}: other speech gets worse by this adaptation; use it for its domain alone")
+            warn(f"{trials.manifest.stem}: other speech gets worse by this adaptation; use it for its domain alone")
         return facts
 
 

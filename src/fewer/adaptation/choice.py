@@ -14,7 +14,7 @@ from fewer.decoding.decode import HeldSet, encode_set, search_set
 from fewer.decoding.system import System
 from fewer.decoding.tunable import identity, tuning_method
 from fewer.evaluation.wer import Comparison, Result, compare
-from fewer.progress import say
+from fewer.progress import warn
 from fewer.recognisers.recogniser import Defaults, Recogniser
 from fewer.search.beam import SearchOptions
 from fewer.search.fusion import signed
@@ -30,11 +30,8 @@ WORDS_RANGE = (0.0, 2.0)
 
 def usual_scales(defaults: Defaults, method: str) -> Scales:
     """Of a method that was not tuned."""
-    if method == "none":
-        return Scales({}, defaults.search.length)
-    if method == "sf":
-        return Scales({"lm": defaults.sf_lm}, defaults.sf_length)
-    return Scales(signed({"lm": defaults.lm, "ilm": defaults.ilm}), defaults.length)
+    terms = {"none": (), "sf": ("lm",)}.get(method, ("lm", "ilm"))
+    return Scales(signed(defaults.scales(terms)), defaults.options(terms).length)
 
 
 class Trials:
@@ -78,7 +75,7 @@ class Choice:
 def choose(trials: Trials, systems: Mapping[str, System], budget: int, confidence: float, folder: Path) -> Choice:
     """Tune every system, of which "none" is the recogniser alone; take the best if it is better beyond doubt."""
     if (count := len(trials)) < FEW:
-        say(f"{trials.manifest.stem}: {count} utterances show large gains only; a few hundred are better")
+        warn(f"{trials.manifest.stem}: {count} utterances show large gains only; a few hundred are better")
     defaults = trials.recogniser.defaults
     results = trials.tune(systems, TuneOptions(**{**defaults.tuning, "budget": budget}), folder)
     alone = results["none"]
@@ -99,9 +96,9 @@ def choose(trials: Trials, systems: Mapping[str, System], budget: int, confidenc
     if best != "none" and better >= confidence:
         return Choice(best, _own(results[best].scales), facts | {"kept": False})
     if best == "none":
-        say(f"no LM does better than the recogniser alone ({alone.wer:.2f} %), so nothing is added")
+        warn(f"no LM does better than the recogniser alone ({alone.wer:.2f} %), so nothing is added")
     else:
-        say(
+        warn(
             f"{best} has WER {results[best].wer:.2f} % against {alone.wer:.2f} % without an LM, better in "
             f"{100 * better:.0f} % of resampled dev sets: not beyond doubt, so nothing is added"
         )

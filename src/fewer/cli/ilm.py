@@ -1,13 +1,13 @@
 """fewer ilm: estimate a recogniser's internal language model."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
+    model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
     out: Annotated[Path, typer.Argument(help="Folder to write the internal LM to.")],
     method: Annotated[
         str,
@@ -18,17 +18,11 @@ def command(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="Another option of the method, such as units=50 or passes=4.")
     ] = None,
-) -> dict[str, Any]:
+) -> None:
     """Estimate a recogniser's internal language model and print its perplexity."""
-    from fewer.config import override_value, parse_config
-    from fewer.ilm.config import IlmConfig
-    from fewer.ilm.estimate import estimate_ilm
+    import fewer
 
-    values: dict[str, object] = {"method": method}
-    for override in change or []:
-        values = override_value(values, override)
-    facts = estimate_ilm(model, parse_config(IlmConfig, values, "fewer ilm"), out, train, dev)
+    facts = fewer.estimate_ilm(model, out, method, train=train, dev=dev, change=change)
     for name, perplexity in facts.get("perplexity", {}).items():
         label, word = perplexity["ppl_label"], perplexity["ppl_word"]
         print(f"{method}: perplexity on {name} {label:.1f} per label, {word:.1f} per word ({facts['seconds']:.0f} s)")
-    return facts

@@ -23,6 +23,7 @@ from torch.distributed import TCPStore
 
 from fewer.errors import FewerError
 from fewer.files import unwritable
+from fewer.progress import is_shown, show_progress
 
 Result = TypeVar("Result")
 Work = Callable[[int, int], Iterable[Result]]
@@ -75,7 +76,7 @@ def together(work: Callable[..., None], processes: int, *args: Any) -> None:
             start_new_session=True,
         )
         assert child.stdin is not None
-        child.stdin.write(pickle.dumps((far_end.fileno(), work, args)))
+        child.stdin.write(pickle.dumps((far_end.fileno(), is_shown(), work, args)))
         child.stdin.flush()
         return child
 
@@ -85,7 +86,8 @@ def together(work: Callable[..., None], processes: int, *args: Any) -> None:
 
 def serve() -> None:
     """What a new process of `together` does."""
-    number, work, args = pickle.load(sys.stdin.buffer)
+    number, shown, work, args = pickle.load(sys.stdin.buffer)
+    show_progress(shown)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
     def once(rank: int, size: int) -> Iterator[None]:

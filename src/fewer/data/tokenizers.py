@@ -20,7 +20,7 @@ from fewer.data.tokenizer import END, END_LABEL, UNKNOWN_LABEL, VERSION, Tokeniz
 from fewer.data.whisper_tokens import WhisperTokenizer, is_hugging_face
 from fewer.errors import FewerError
 from fewer.files import read_json
-from fewer.progress import say
+from fewer.progress import warn
 
 WORD_MARK = "▁"  # begins the first piece of a word in sentencepiece's vocabularies
 NO_PIECE = "\ue000"  # stands for a WORD_MARK in the text itself, which would be read as a blank
@@ -215,7 +215,7 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
     for line in lines:
         counts.update(line.split())
         if len(counts) > MOST_WORDS:
-            say(f"over {MOST_WORDS:,} different words: those seen {rarest} time(s) so far are forgotten")
+            warn(f"over {MOST_WORDS:,} different words: those seen {rarest} time(s) so far are forgotten")
             counts = Counter({word: count for word, count in counts.items() if count > rarest})
             rarest += 1
     return counts

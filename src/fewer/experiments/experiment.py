@@ -33,7 +33,7 @@ from fewer.files import atomic_write, fingerprint, read_json, write_json
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
-from fewer.progress import say
+from fewer.progress import say, warn
 from fewer.recognisers.loader import load_recogniser
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_header, read_nbest, write_nbest
@@ -207,7 +207,7 @@ class Experiment:
         texts = list(Manifest(dev, transcripts=False).texts())
         if all(text.strip() for text in texts):
             return dev
-        say(f"{dev.stem}: {sum(not text.strip() for text in texts)} utterances without words count in no perplexity")
+        warn(f"{dev.stem}: {sum(not text.strip() for text in texts)} utterances without words count in no perplexity")
         path = self.folder / "text" / dev.name
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(dev, encoding="utf-8") as source, atomic_write(path) as target:

@@ -16,15 +16,16 @@ from pathlib import Path
 from types import ModuleType
 
 from fewer.errors import FewerError
-from fewer.ilm import methods
 from fewer.ilm.method import IlmMethod
 
+METHODS = "fewer.ilm.methods"  # whose modules are looked for by name, as the user's are
 VARIABLE = "FEWER_ESTIMATORS"
 
 
 def all_methods() -> dict[str, IlmMethod]:
     """In the order of tables."""
-    built_in, own = _built_in(tuple(methods.__path__)), _own(os.environ.get(VARIABLE, ""))
+    path = tuple(importlib.import_module(METHODS).__path__)
+    built_in, own = _built_in(path), _own(os.environ.get(VARIABLE, ""))
     for name in own:
         if name in built_in:
             raise FewerError(f"{VARIABLE}: '{name}' is built in; give your method another name")
@@ -47,7 +48,7 @@ def source_of(name: str) -> list[str]:
 
 @functools.cache
 def _built_in(path: tuple[str, ...]) -> dict[str, IlmMethod]:
-    modules = [importlib.import_module(f"{methods.__name__}.{found.name}") for found in pkgutil.iter_modules(path)]
+    modules = [importlib.import_module(f"{METHODS}.{found.name}") for found in pkgutil.iter_modules(path)]
     return {method.name: method for method in sorted((module.METHOD for module in modules), key=lambda one: one.order)}
 
 

@@ -6,6 +6,7 @@ import torch
 
 from fewer.errors import FewerError
 from fewer.recognisers.aed import AedRecogniser
+from fewer.recognisers.names import full_name
 from fewer.recognisers.recogniser import Recogniser
 from fewer.store.model_folder import load_model
 
@@ -20,11 +21,12 @@ def load_recogniser(
     cached: bool = False,
     device: str | torch.device = "cpu",
 ) -> Recogniser:
-    """A model folder of `fewer train`, or a Whisper: a folder of transformers, or a name on the Hugging Face hub.
+    """A model folder of `fewer train`, or a Whisper: a folder of transformers, its short name or its name on the hub.
 
     language, task: of a multilingual Whisper. cached: features of whole sets go through the cache of the model's
     training, if it has one.
     """
+    source = full_name(source)
     if is_bundle(source):
         raise FewerError(f"{source} is a bundle of `fewer adapt`, not a model; `fewer decode` and `transcribe` take it")
     if is_whisper(source):

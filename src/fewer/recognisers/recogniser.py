@@ -5,8 +5,8 @@ defaults suit it, and what its decoder makes of another context, which is what i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -41,7 +41,19 @@ class Defaults:
     length: LengthPolicy = field(default_factory=LengthPolicy)
     sf_lm: float = 0.3  # λ1 without
     sf_length: LengthPolicy = field(default_factory=LengthPolicy)
+    hotwords: float = 1.0  # what the weights of hotwords are multiplied by
     tuning: Mapping[str, Any] = field(default_factory=dict)  # where tuning starts and looks: `TuneOptions`
+
+    def scales(self, terms: Collection[str]) -> dict[str, float]:
+        """Those of the terms that are used beside the recogniser, as users give them: positive."""
+        usual = {"lm": self.lm if "ilm" in terms else self.sf_lm, "ilm": self.ilm, "words": self.hotwords}
+        return {term: usual[term] for term in terms}
+
+    def options(self, terms: Collection[str]) -> SearchOptions:
+        """Beam and length policy of a search with these terms beside the recogniser."""
+        if "lm" not in terms:
+            return self.search
+        return replace(self.search, length=self.length if "ilm" in terms else self.sf_length)
 
 
 class Sizes(NamedTuple):

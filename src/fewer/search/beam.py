@@ -23,6 +23,7 @@ class SearchOptions:
     length: LengthPolicy = field(default_factory=LengthPolicy)
     n_best: int | None = None  # how many to return; None: the whole beam
     max_length: int | None = None  # labels at the most; None: as many as the utterance has encoder frames
+    label_scores: bool = field(default=False, repr=False)  # keep every term's score of every label
 
     def __post_init__(self) -> None:
         for name, value in (("beam", self.beam), ("n_best", self.n_best), ("max_length", self.max_length)):
@@ -48,6 +49,7 @@ class Beam:
     length: Tensor  # (B, K) labels, end label counted
     ended: Tensor  # (B, K)
     tokens: Tensor  # (B, K, steps) end label included
+    label_scores: Tensor  # (B, K, steps, terms), or of no step if they are not kept
 
 
 def beam_search(
@@ -97,7 +99,8 @@ def _empty_beam(utterances: int, terms: int, device: torch.device) -> Beam:
     zeros = torch.zeros(utterances, 1, device=device)
     scores = torch.zeros(utterances, 1, terms, dtype=torch.float64, device=device)
     tokens = torch.zeros(utterances, 1, 0, dtype=torch.long, device=device)
-    return Beam(zeros.double(), scores, zeros.double(), zeros.long(), zeros.bool(), tokens)
+    kept = scores[:, :, None][:, :, :0]
+    return Beam(zeros.double(), scores, zeros.double(), zeros.long(), zeros.bool(), tokens, kept)
 
 
 def _extend(
@@ -129,7 +132,10 @@ def _extend(
     scores = beam.scores.flatten(0, 1)[rows] + gained.masked_fill(was_ended[:, :, None], 0.0)
     tokens = torch.cat([beam.tokens.flatten(0, 1)[rows], label[:, :, None]], dim=2)
     ended = was_ended | (label == fusion.end) | rank.isneginf()
-    new = Beam(totals.flatten(1).gather(1, flat), scores, rank, length.gather(1, parent), ended, tokens)
+    kept = beam.label_scores.flatten(0, 1)[rows]  # (B, K', steps, terms)
+    if options.label_scores:
+        kept = torch.cat([kept, gained[:, :, None]], dim=2)
+    new = Beam(totals.flatten(1).gather(1, flat), scores, rank, length.gather(1, parent), ended, tokens, kept)
     return new, rows, label
 
 
@@ -150,15 +156,16 @@ def _hypotheses(
 ) -> list[tuple[Hypothesis, ...]]:
     """The beam as N-best lists, best first."""
     lists = []
-    columns = [value.tolist() for value in (beam.rank, beam.length, beam.scores, beam.tokens)]
+    columns = [value.tolist() for value in (beam.rank, beam.length, beam.scores, beam.tokens, beam.label_scores)]
     for utterance in zip(*columns, strict=True):
         hypotheses: list[Hypothesis] = []
-        for rank, length, scores, tokens in zip(*utterance, strict=True):
+        for rank, length, scores, tokens, kept in zip(*utterance, strict=True):
             if rank == float("-inf"):
                 continue
             ended = tokens[length - 1] == fusion.end
             words = tuple(tokens[: length - 1] if ended else tokens[:length])
             terms = dict(zip(fusion.terms, scores, strict=True))
-            hypotheses.append(Hypothesis(to_text(words), words, terms, length, rank, ended))
+            labels = dict(zip(fusion.terms, zip(*kept[:length], strict=True), strict=True)) if kept else {}
+            hypotheses.append(Hypothesis(to_text(words), words, terms, length, rank, ended, labels))
         lists.append(tuple(hypotheses[: options.n_best]))
     return lists

@@ -9,7 +9,7 @@ a window of which too much is missing is searched again with the recogniser alon
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,14 +17,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fewer.data.stream import AudioStream
+from fewer.data.stream import ArrayStream, AudioStream
 from fewer.decoding.system import Search, System
 from fewer.errors import FewerError
 from fewer.files import check_output
 from fewer.models.encoded import Encoded
-from fewer.progress import Bar, say
+from fewer.progress import Bar, warn
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import Hypothesis
+from fewer.transcription.confidence import with_confidences
 from fewer.transcription.coverage import BETTER, DOUBTFUL, uncovered
 from fewer.transcription.transcript import ENDINGS, Output, Segment, Transcript, timed
 from fewer.transcription.windows import Window, cut_windows, halves, is_silent, sounds
@@ -44,6 +45,7 @@ class TranscribeOptions:
     log_prob: float = -1.0  # … text counts only if its labels' mean log-probability is above this
     search: float | None = None  # a window ends at the quietest place of its last so many seconds; None: its last third
     longest: float | None = None  # seconds of a window at the most; None: what the recogniser can hear
+    confidences: bool = True  # say how sure the recogniser is of each word
     align: bool = True  # find out when each word was said, if the recogniser can; else in proportion to its length
     check: bool = True  # search again without language models where they seem to have skipped speech
 
@@ -56,14 +58,27 @@ class Found(NamedTuple):
     without_lm: bool = False  # the recogniser's own, since language models skipped speech
 
 
-class Incomplete(FewerError):
-    """Some files could not be transcribed, or not wholly; the transcripts of all that could be read are here."""
+@dataclass(frozen=True)
+class Samples:
+    """A recording that is not in a file."""
 
-    def __init__(self, transcripts: list[Transcript]):
-        bad = [transcript for transcript in transcripts if transcript.problems]
-        problems = "\n".join(problem for transcript in bad for problem in transcript.problems)
-        super().__init__(f"{len(bad)} of {len(transcripts)} files could not be transcribed, or not wholly:\n{problems}")
-        self.transcripts = transcripts
+    samples: Tensor  # one channel in [-1, 1]. (T,)
+    rate: int
+    name: str = "audio"
+
+
+Recording = str | Path | Samples
+
+
+class Incomplete(FewerError):
+    """Some files could not be transcribed, or not wholly."""
+
+    def __init__(self, problems: Mapping[str, Sequence[str]]):
+        """problems: of each file, if it has any."""
+        bad = [problem for found in problems.values() for problem in found]
+        count = sum(map(bool, problems.values()))
+        listing = "\n".join(bad)
+        super().__init__(f"{count} of {len(problems)} files could not be transcribed, or not wholly:\n{listing}")
 
 
 class Transcriber:
@@ -84,37 +99,55 @@ class Transcriber:
                 f"this recogniser hears up to {able:g} s at once, and the search must be shorter than the window"
             )
 
-    def transcribe(self, files: Sequence[str | Path]) -> Iterator[Transcript]:
+    def transcribe(self, recordings: Sequence[Recording]) -> Iterator[Transcript]:
         """The transcripts in order, each as soon as it is there. Problems of a file are told in its transcript."""
-        with Bar("seconds of audio", sum(map(_seconds, files)) or None) as bar:
+        with Bar("seconds of audio", sum(map(_seconds, recordings)) or None) as bar:
             waiting: list[tuple[Transcript, Window]] = []
             done: list[Transcript] = []
-            for transcript, window in self._windows(files):
-                if window is None:
-                    done.append(transcript)
-                else:
+            for recording in recordings:
+                transcript = Transcript(_name(recording))
+                for window in self._windows(recording, transcript):
                     waiting.append((transcript, window))
-                if len(waiting) == min(BATCH, self.recogniser.at_once):
-                    bar.advance(self._flush(waiting))
-                    yield from done
-                    done = []
+                    if len(waiting) == self._most():
+                        bar.advance(self._flush(waiting))
+                        yield from done
+                        done = []
+                done.append(transcript)
             if waiting:
                 bar.advance(self._flush(waiting))
             yield from done
 
-    def _windows(self, files: Iterable[str | Path]) -> Iterator[tuple[Transcript, Window | None]]:
-        """The windows of all files; after those of a file, None."""
-        for file in files:
-            transcript = Transcript(str(file))
-            for window in cut_windows(self._blocks(transcript), self.rate, self.longest, self.tail):
-                transcript.duration = window.end / self.rate
-                yield transcript, window
-            yield transcript, None
+    def stream(self, recording: Recording, transcript: Transcript) -> Iterator[Segment]:
+        """One recording's segments, put into the transcript and given as soon as they are there.
 
-    def _blocks(self, transcript: Transcript) -> Iterator[Tensor]:
-        """What can be read of a file."""
+        The first window is searched by itself, so that the first segment comes soon; then ever more together.
+        """
+        with Bar("seconds of audio", _seconds(recording) or None) as bar:
+            waiting: list[tuple[Transcript, Window]] = []
+            size = 1
+            for window in self._windows(recording, transcript):
+                waiting.append((transcript, window))
+                if len(waiting) == size:
+                    before, size = len(transcript.segments), min(2 * size, self._most())
+                    bar.advance(self._flush(waiting))
+                    yield from transcript.segments[before:]
+            if waiting:
+                before = len(transcript.segments)
+                bar.advance(self._flush(waiting))
+                yield from transcript.segments[before:]
+
+    def _most(self) -> int:
+        return min(BATCH, self.recogniser.at_once)
+
+    def _windows(self, recording: Recording, transcript: Transcript) -> Iterator[Window]:
+        for window in cut_windows(self._blocks(recording, transcript), self.rate, self.longest, self.tail):
+            transcript.duration = window.end / self.rate
+            yield window
+
+    def _blocks(self, recording: Recording, transcript: Transcript) -> Iterator[Tensor]:
+        """What can be read of a recording."""
         try:
-            yield from AudioStream(transcript.file, self.rate)
+            yield from opened(recording, self.rate)
         except FewerError as error:
             transcript.problems.append(str(error))
 
@@ -125,9 +158,9 @@ class Transcriber:
             for segment in segments:
                 where = f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s"
                 if segment.unclear:
-                    say(f"{where}: nothing could be made out")
+                    warn(f"{where}: nothing could be made out")
                 if segment.without_lm:
-                    say(f"{where}: the language models skipped speech; transcribed without them")
+                    warn(f"{where}: the language models skipped speech; transcribed without them")
         seconds = sum(len(window.samples) for _, window in waiting) / self.rate
         waiting.clear()
         return round(seconds)
@@ -197,7 +230,7 @@ class Transcriber:
         return best
 
     def _best(self, encoded: Encoded, limits: Tensor) -> list[Hypothesis]:
-        options = replace(self.beam, n_best=1)
+        options = replace(self.beam, n_best=1, label_scores=self.options.confidences)
         lists = beam_search(self.fusion, encoded, limits, options, self.recogniser.tokenizer.decode)
         return [hypotheses[0] for hypotheses in lists]
 
@@ -220,12 +253,15 @@ class Transcriber:
         start, end = heard[0][0], heard[-1][1]
         if self.options.align and times is None:
             times = self.recogniser.times(encoded, hypothesis.tokens)
+        decode = self.recogniser.tokenizer.decode
         if times is None or not self.options.align:
             words = timed(hypothesis.text, start, end)
-            return [Segment(start, end, hypothesis, words, no_speech, without_lm=without_lm)]
-        offset = window.start / self.rate
-        times = [(offset + first, offset + last) for first, last in times]
-        words = within(spelled_words(hypothesis.tokens, times, self.recogniser.tokenizer.decode), heard)
+        else:
+            offset = window.start / self.rate
+            times = [(offset + first, offset + last) for first, last in times]
+            words = within(spelled_words(hypothesis.tokens, times, decode), heard)
+        if "aed" in hypothesis.label_scores:
+            words = with_confidences(words, hypothesis.tokens, hypothesis.label_scores["aed"], decode)
         return [Segment(start, end, hypothesis, words, no_speech, without_lm=without_lm)]
 
     def _empty(self, window: Window, no_speech: float | None = None) -> Segment:
@@ -264,9 +300,19 @@ def _missing(window: Window, found: Found, rate: int) -> float:
     return 0.0 if found.times is None else uncovered(found.times, heard)
 
 
-def _seconds(file: str | Path) -> int:
+def _name(recording: Recording) -> str:
+    return recording.name if isinstance(recording, Samples) else str(recording)
+
+
+def opened(recording: Recording, rate: int) -> AudioStream | ArrayStream:
+    if isinstance(recording, Samples):
+        return ArrayStream(recording.samples, recording.rate, rate)
+    return AudioStream(recording, rate)
+
+
+def _seconds(recording: Recording) -> int:
     """Of a file, as its header says; 0 if it cannot be read."""
     try:
-        return round(AudioStream(file, 1).duration)
+        return round(opened(recording, 1).duration)
     except FewerError:
         return 0

@@ -33,6 +33,7 @@ from fewer.recognisers.whisper.internal_lm import WhisperLm
 from fewer.recognisers.whisper.prompt import NO_BLANKS, prompt_labels, suppressed
 from fewer.recognisers.whisper.scorer import WhisperScorer
 from fewer.recognisers.whisper.style import never_written
+from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy
 
 GENERATION = "generation_config.json"  # in model folders of transformers
@@ -42,6 +43,7 @@ HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch m
 
 # Small scales; shallow fusion alone shortens hypotheses unless labels are rewarded by some 6 · λ1 + 0.3.
 DEFAULTS = Defaults(
+    search=SearchOptions(beam=5),
     end_scored_by=("aed",),  # internal LMs hardly ever predict the end of an utterance
     centred=True,  # its attention may jump over speech; un-centred LMs would reward that
     longest_loop=32,  # Whisper may repeat itself; a subtracted internal LM would reward it
