@@ -34,10 +34,10 @@ def test_names_of_packages_stay_packages_in_whatever_order_they_are_imported() -
 import fewer, sys
 assert "torch" not in sys.modules
 before = fewer.ilm
-import fewer.ilm.methods, fewer.report.paper
+import fewer.ilm.config, fewer.report.paper
 from fewer import ilm, report, decode, tune, train
 assert before is ilm is fewer.ilm is sys.modules["fewer.ilm"] and callable(ilm) and callable(report)
-assert ilm.methods.IlmConfig and report.paper.paper_tables()
+assert ilm.config.IlmConfig and report.paper.paper_tables()
 import fewer.training
 assert train is fewer.train and fewer.training.__name__ == "fewer.training"
 """

@@ -14,7 +14,7 @@ from fewer.report.tables import markdown
 from fewer.search.nbest import read_header
 from tests.cli.running import Fewer
 
-MODULE = '''
+MODULE = """
 import torch
 
 from fewer.ilm.method import IlmMethod
@@ -27,7 +27,7 @@ METHOD = IlmMethod(
     order=(3, 9),
     context=lambda config, recogniser: ConstantContext(torch.ones(recogniser.sizes.context)),
 )
-'''
+"""
 
 
 @pytest.fixture
