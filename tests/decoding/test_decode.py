@@ -7,7 +7,7 @@ import torch
 
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
-from fewer.decoding.decode import HeldSet, encode_set, search_set
+from fewer.decoding.decode import encode_set, hold_set, search_set
 from fewer.decoding.system import System
 from fewer.recognisers.loader import load_recogniser
 from fewer.recognisers.recogniser import Recogniser
@@ -22,12 +22,12 @@ def test_a_held_set_is_encoded_once_whatever_has_room_in_memory(
     recogniser: Recogniser = load_recogniser(tones / "aed" if kind == "aed" else tiny)
     monkeypatch.setattr("fewer.decoding.decode.BATCH", UtteranceConfig(max_sequences=2, order="sorted"))
     manifest = tones / "dev.jsonl" if kind == "aed" else write_manifest(tmp_path / "set.jsonl", [None] * 5)
-    source = encode_set(System(recogniser), Manifest(manifest, transcripts=False))
-    expected = list(source)
+    opened = Manifest(manifest, transcripts=False)
+    expected = list(encode_set(System(recogniser), opened))
     size = sum(batch.encoded.states.nbytes for batch in expected)
     for memory, in_files in ((0, {3}), (size // 2, {1, 2}), (2 * size, {0})):
         folder = tmp_path / f"{memory}"
-        with HeldSet(source, folder, memory) as held:
+        with hold_set(recogniser, opened, folder, memory) as held:
             with monkeypatch.context() as patched:
                 patched.setattr(recogniser, "encode", lambda *_: pytest.fail("it encodes"))
                 for batch, wanted in zip(held, expected, strict=True):
@@ -42,8 +42,7 @@ def test_a_set_of_a_recogniser_that_keeps_its_states_needs_no_files(tiny: Path, 
     recogniser = load_recogniser(tiny)
     recogniser.keep_encodings(tmp_path / "kept")
     manifest = write_manifest(tmp_path / "set.jsonl", [None] * 3)
-    source = encode_set(System(recogniser), Manifest(manifest, transcripts=False))
-    with HeldSet(source, tmp_path / "held", memory=0) as held:
+    with hold_set(recogniser, Manifest(manifest, transcripts=False), tmp_path / "held", memory=0) as held:
         assert len(list((tmp_path / "kept").rglob("*.safetensors"))) == 3
         assert not (tmp_path / "held").exists()
         lists = dict(search_set(System(recogniser), held, {}, SearchOptions(2, max_length=4)))

@@ -59,8 +59,8 @@ def command(
     from fewer.compute.world import joined
     from fewer.config import parse_config
     from fewer.data.manifest import Manifest
-    from fewer.decoding.decode import HeldSet, encode_set
-    from fewer.decoding.system import System, load_system
+    from fewer.decoding.decode import hold_set
+    from fewer.decoding.system import load_system
     from fewer.decoding.tunable import identity, tuning_method
     from fewer.evaluation.normalise import load_normaliser
     from fewer.recognisers.loader import load_recogniser
@@ -79,7 +79,7 @@ def command(
     normaliser = load_normaliser(normalise or recogniser.defaults.normaliser)
     metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
     check_end_by(end_by, ["aed", *(["lm"] if lm else []), *(["ilm"] if ilm else []), *(["ctc"] if ctc else [])])
-    batches = HeldSet(encode_set(System(recogniser), Manifest(manifest, transcripts=False)), out / "encodings")
+    batches = hold_set(recogniser, Manifest(manifest, transcripts=False), out / "encodings")
     methods = []
     for folder in ([None] if sf or not ilm else []) + list(ilm or []):
         name = folder.name if folder is not None else "sf" if lm else "none"
