@@ -15,10 +15,9 @@ from fewer.decoding.system import load_system
 from fewer.errors import FewerError
 from fewer.evaluation.normalise import load_normaliser
 from fewer.files import locked
-from fewer.recognisers.aed import AedRecogniser
 from fewer.recognisers.whisper.recogniser import DEFAULTS
 from fewer.search.beam import SearchOptions
-from fewer.search.nbest import read_nbest
+from fewer.search.nbest import LengthPolicy, read_nbest
 from tests.recognisers.tiny import make_whisper, write_manifest
 
 TEXT = "THE CAT SAT IN THE HAT\nA CAT IN A HAT\nTHE HAT IN THE CAT\n"
@@ -177,9 +176,8 @@ def test_a_recogniser_of_its_own_kind(tones: Path, tmp_path: Path) -> None:
     assert facts.text["labels"] == 8 + 1 + 4 + 1 + 4 + 1  # "ab cd ab": lower case, no marks
     load_bundle(tmp_path / "b").fusion()
     usual = adapt(str(tones / "aed"), tmp_path / "c", options(lm=str(tones / "lm")))
-    defaults = AedRecogniser.defaults
-    assert usual.scales == {"lm": defaults.lm, "ilm": -defaults.ilm}
-    assert load_bundle(tmp_path / "c").length == defaults.length != DEFAULTS.length
+    assert usual.scales == {"lm": 0.3, "ilm": -0.2}
+    assert load_bundle(tmp_path / "c").length == LengthPolicy() != DEFAULTS.length
 
 
 def test_words_alone_will_do(tiny: Path, data: Path, tmp_path: Path) -> None:

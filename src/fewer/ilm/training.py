@@ -26,12 +26,8 @@ def internal_lm(estimation: Estimation) -> Any:
 def train_context(estimation: Estimation, task: Task, marks: str) -> Context:
     """Train the task's module, an `internal_lm`."""
     config, world = estimation.config, estimation.world
-    settings = TrainerConfig(
-        seed=config.seed,
-        sub_epochs=config.passes,
-        schedule=schedule(config),
-        device=str(world.device),
-    )
+    options: dict[str, Any] = {"schedule": schedule(config), "device": str(world.device)}
+    settings = TrainerConfig(seed=config.seed, sub_epochs=config.passes, **options)
     module: Any = Trainer(task, settings, estimation.out, world, marks).run()
     context: Context = module.context
     return context

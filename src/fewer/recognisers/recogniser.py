@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,8 +18,8 @@ from fewer.data.manifest import Manifest
 from fewer.data.style import Look, PlainStyle, Style
 from fewer.data.tokenizer import Tokenizer
 from fewer.models.context import Context
+from fewer.models.decoder import InternalLm
 from fewer.models.encoded import Encoded
-from fewer.models.lm import LanguageModel
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy
 from fewer.search.scorer import Scorer
@@ -63,22 +63,6 @@ class Sizes(NamedTuple):
     context: int  # of what a context says: D_enc; for Whisper, layers · D
     embedding: int  # E, of a label
     state: int | None  # D_dec, of the decoder's state; None: it has none
-
-
-class InternalLanguageModel(LanguageModel, Protocol):
-    """The decoder under a context. `encoded` is needed where the context hears the utterance."""
-
-    context: Context
-
-    def log_probs(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor: ...
-
-    def hidden(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
-        """What the output layer reads at each label. (B, N) -> (B, N, H)"""
-        ...
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(…, H) -> (…, V)"""
-        ...
 
 
 class Recogniser(ABC):
@@ -143,7 +127,7 @@ class Recogniser(ABC):
         return None
 
     @abstractmethod
-    def language_model(self, context: Context) -> InternalLanguageModel:
+    def language_model(self, context: Context) -> InternalLm:
         """The decoder under a context, as a language model by itself."""
 
     @abstractmethod

@@ -2,10 +2,9 @@
 
 import torch
 
-from fewer.ilm.averages import Mean
 from fewer.ilm.estimate import Estimation
 from fewer.ilm.method import IlmMethod
-from fewer.ilm.methods.enc_avg import new_context
+from fewer.ilm.methods.enc_avg import Mean, new_context
 from fewer.models.context import ConstantContext
 from fewer.models.encoded import length_mask
 

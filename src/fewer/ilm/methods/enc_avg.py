@@ -1,13 +1,35 @@
 """ĉ_i = E_D[h]: the mean encoder state of the training set."""
 
 import torch
+from torch import Tensor
 
-from fewer.ilm.averages import Mean
+from fewer.compute.world import World
+from fewer.errors import FewerError
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import Estimation
 from fewer.ilm.method import IlmMethod
 from fewer.models.context import ConstantContext
 from fewer.recognisers.recogniser import Recogniser
+
+
+class Mean:
+    """Exact, in one pass: a sum in float64 and a count, over all batches and processes."""
+
+    def __init__(self, size: int, world: World):
+        self.world = world
+        self.total = torch.zeros(size, dtype=torch.float64)
+        self.count = 0
+
+    def add(self, values: Tensor, mask: Tensor) -> None:
+        """(B, N, D), (B, N)"""
+        self.total += (values.double() * mask[:, :, None]).sum((0, 1)).cpu()
+        self.count += int(mask.sum())
+
+    def result(self) -> Tensor:
+        *total, count = self.world.sum([*self.total.tolist(), float(self.count)])
+        if not count:
+            raise FewerError("there is nothing to average: the training set is empty")
+        return (torch.tensor(total, dtype=torch.float64) / count).float()
 
 
 def new_context(config: IlmConfig, recogniser: Recogniser) -> ConstantContext:

@@ -30,9 +30,8 @@ from fewer.recognisers.whisper.contexts import Listening
 from fewer.recognisers.whisper.decoder import WhisperDecoder
 from fewer.recognisers.whisper.features import TOO_LONG, LogMel
 from fewer.recognisers.whisper.internal_lm import WhisperLm
-from fewer.recognisers.whisper.prompt import NO_BLANKS, prompt_labels, suppressed
+from fewer.recognisers.whisper.prompt import NO_BLANKS, never_written, prompt_labels, suppressed
 from fewer.recognisers.whisper.scorer import WhisperScorer
-from fewer.recognisers.whisper.style import never_written
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy
 
