@@ -35,7 +35,7 @@ def command(
     no_harm: Annotated[
         bool, typer.Option("--no-harm", help="Keep scales of 0 unless the dev set improves significantly.")
     ] = False,
-    beam: Annotated[int, typer.Option(help="Hypotheses kept for each utterance.")] = 12,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept for each utterance; 12 if not given.")] = None,
     max_length: options.MaxLength = None,
     end_by: options.EndBy = None,
     language: options.Language = None,
