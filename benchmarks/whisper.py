@@ -41,6 +41,7 @@ from fewer.models.ngram import NGram
 from fewer.recipes.system import load_system
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
+from fewer.search.rules import EndScoredBy, Suppression
 from fewer.training.ngram import estimate
 from fewer.training.ngram_files import save_ngram
 
@@ -80,9 +81,7 @@ def systems(whisper: WhisperRecogniser, source: Path, arpa: Path | None) -> dict
             parts,
             {term: SCALES[term] for part in parts for term in part.terms},
             whisper.tokenizer.end,
-            ["aed"],
-            whisper.suppress,
-            whisper.suppress_first,
+            [Suppression(whisper.suppress, whisper.suppress_first), EndScoredBy(["aed"])],
         )
         for name, parts in scorers.items()
     }
