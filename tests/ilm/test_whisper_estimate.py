@@ -53,7 +53,7 @@ def test_every_method_is_estimated_loaded_and_searched_with(
     facts = estimate(tiny, sets, tmp_path / "ilm", method)
     assert facts["perplexity"]["dev"]["labels"] == 3 + sum(len(whisper.tokenizer.encode(text)) for text in TEXTS[:3])
     assert facts["perplexity"]["dev"]["ppl_label"] > 1
-    system = load_system(whisper, ilm=tmp_path / "ilm")
+    system = load_system(whisper, ilm=tmp_path / "ilm", centred=False)
     decode(system, sets / "dev.jsonl", tmp_path / "nbest.jsonl", {"ilm": -0.2}, SearchOptions(beam=3, max_length=8))
     for row, nbest in enumerate(read_nbest(tmp_path / "nbest.jsonl")):
         best = nbest.hypotheses[0]

@@ -31,7 +31,7 @@ WORDS_RANGE = (0.0, 2.0)
 def usual_scales(defaults: Defaults, method: str) -> Scales:
     """Of a method that was not tuned."""
     terms = {"none": (), "sf": ("lm",)}.get(method, ("lm", "ilm"))
-    return Scales(signed(defaults.scales(terms)), defaults.options(terms).length)
+    return Scales(signed(defaults.scales(terms)), defaults.search.length)
 
 
 class Trials:
