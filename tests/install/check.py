@@ -58,7 +58,7 @@ def main() -> None:
         oldest = work / "oldest.txt"
         oldest.write_text("".join(f"{line}\n" for line in oldest_versions()))
         helps = ["fewer --help", "fewer prepare --help | grep librispeech:"]  # arguments are explained, too
-        everywhere = [*helps, "fewer score hyp.trn --ref ref.trn", "fewer train libri-lstm --dry-run"]
+        everywhere = [*helps, "fewer score hyp.trn --ref ref.trn --rules plain", "fewer train libri-lstm --dry-run"]
         block = ["python -m tests.install.world", *readme_block()]
         adapt = next(command for command in block if command.startswith("fewer adapt"))
         no_demo = {"fewer demo": "fewer[demo]"}
@@ -132,8 +132,8 @@ def check(case: Case, folder: Path, wheel: Path, base: Path) -> str:
     run([python, "-m", "pip", "install", "-q", "--no-compile", f"{wheel}{case.extras}", "-c", case.constraints], place)
     run([python, "-m", "pip", "check"], place)
     installed = time.monotonic()
-    (place / "ref.trn").write_text("the cat in the hat (speaker-1)\n")
-    (place / "hyp.trn").write_text("the cat in a hat (speaker-1)\n")
+    (place / "ref.trn").write_text("the cat in the hat (speaker-1)\n(speaker-2)\n")
+    (place / "hyp.trn").write_text("the cat in a hat (speaker-1)\na (speaker-2)\n")
     (place / "domain.txt").write_text("THE CAT IN THE HAT\nA HAT IN A CAT\nA TIN CAT\n")
     (folder / "home").mkdir()
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
