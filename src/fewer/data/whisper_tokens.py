@@ -50,7 +50,7 @@ class WhisperTokenizer(Tokenizer):
         except ImportError as error:
             raise FewerError(NEEDED) from error
         with loading(folder, f"cannot load Whisper's tokenizer from {folder}"):
-            tokens = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+            tokens = AutoTokenizer.from_pretrained(folder, trust_remote_code=False).backend_tokenizer
             return cls(tokens, size, leading_space)
 
     @classmethod

@@ -1,6 +1,5 @@
 """Decoding a set: batches by length, one search after another, N-best lists in the manifest's order."""
 
-import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -165,4 +164,4 @@ def _in_order(parts: list[tuple[str, list[int]]]) -> Iterator[NBest]:
 def _read_at(path: str, offset: int) -> NBest:
     with open(path, "rb") as stream:
         stream.seek(offset)
-        return parse_nbest(json.loads(stream.readline()), path)
+        return parse_nbest(stream.readline(), path)

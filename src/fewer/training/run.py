@@ -3,6 +3,8 @@
 import json
 import platform
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +21,8 @@ from fewer.data.text import SentenceBatches
 from fewer.data.token_store import TokenStore, store_tokens
 from fewer.data.tokenizers import Tokenizer, load_tokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint, read_json, write_json
+from fewer.files import fingerprint, read_json, remove_leftovers, write_json
+from fewer.locks import exclusive
 from fewer.models.aed import AED
 from fewer.store.model_folder import (
     CONFIG,
@@ -57,8 +60,19 @@ def train_model(config: TrainConfig, folder: str | Path, fall_back: bool = False
 
     fall_back: go on from the checkpoint before the last one if that is damaged.
     """
-    with joined(config.device) as world:
+    with joined(config.device) as world, _alone_in(Path(folder), world):
         _train(config, Path(folder), fall_back, world)
+
+
+@contextmanager
+def _alone_in(folder: Path, world: World) -> Iterator[None]:
+    """The processes of one training share its folder; another training has to wait for its own turn."""
+    if not world.first:
+        yield
+        return
+    with exclusive(folder):
+        remove_leftovers(folder)
+        yield
 
 
 def _train(config: TrainConfig, folder: Path, fall_back: bool, world: World) -> None:

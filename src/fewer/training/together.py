@@ -55,9 +55,12 @@ def _run(job: dict[str, Any], processes: int) -> None:
 
 
 def _start(rank: int, shared: dict[str, str], job: dict[str, Any]) -> "subprocess.Popen[str]":
-    """One process, which does not hear Ctrl-C: its standard input stays open for as long as it is wanted."""
+    """One process, which does not hear Ctrl-C: its standard input stays open for as long as it is wanted.
+
+    -P: Python files of the current folder are not imported.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", __name__],
+        [sys.executable, "-P", "-m", __name__],
         env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
