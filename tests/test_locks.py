@@ -60,9 +60,9 @@ def test_a_damaged_lock_file_of_a_killed_process_is_taken_over(tmp_path: Path, c
 
 
 def test_this_process_is_excluded_too_and_shards_are_not(tmp_path: Path) -> None:
-    with exclusive(tmp_path, "shard-1"), exclusive(tmp_path, "shard-2"):
-        with pytest.raises(FewerError, match="in use by this process"), exclusive(tmp_path, "shard-1"):
-            pass
+    same, other = exclusive(tmp_path, "shard-1"), exclusive(tmp_path, "shard-2")
+    with same, other, pytest.raises(FewerError, match="in use by this process"):
+        exclusive(tmp_path, "shard-1").__enter__()
     with exclusive(tmp_path, "shard-1"):
         pass
 
@@ -75,11 +75,16 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "precious").read_text() == "kept"
 
 
+def write_both(first: Path, second: Path) -> None:
+    with AtomicFiles() as files:
+        files.open(first).write("a")
+        files.open(second).write("b")
+
+
 def test_several_files_take_their_names_together_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    with pytest.raises(FewerError, match="cannot write .*b"), AtomicFiles() as files:
-        files.open(tmp_path / "a").write("a")
-        files.open(tmp_path / "b").write("b")
+    with pytest.raises(FewerError, match=r"cannot write .*b"):
+        write_both(tmp_path / "a", tmp_path / "b")
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
     with AtomicFiles() as files:
         files.open(tmp_path / "a").write("a")
@@ -97,9 +102,8 @@ def test_a_full_disk_leaves_none_of_several_files(tmp_path: Path, monkeypatch: p
         return real("/dev/full" if ".second" in str(path) else path, *args, **options)  # type: ignore[call-overload]
 
     monkeypatch.setattr("builtins.open", full)
-    with pytest.raises(FewerError, match="cannot write .*second: No space left on device"), AtomicFiles() as files:
-        files.open(tmp_path / "first").write("a")
-        files.open(tmp_path / "second").write("b")
+    with pytest.raises(FewerError, match=r"cannot write .*second: No space left on device"):
+        write_both(tmp_path / "first", tmp_path / "second")
     monkeypatch.undo()
     assert not list(tmp_path.iterdir())
 

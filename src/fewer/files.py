@@ -63,7 +63,7 @@ class AtomicFiles:
                     temporary.unlink(missing_ok=True)
 
     def _finish(self) -> None:
-        for path, temporary, stream in self._open:
+        for path, _, stream in self._open:
             try:
                 stream.flush()
                 os.fsync(stream.fileno())

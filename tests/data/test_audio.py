@@ -72,7 +72,7 @@ def test_no_command_of_a_cut_is_run(tmp_path, monkeypatch, kind, place):
     monkeypatch.chdir(tmp_path)
     source = AudioSource(type=kind, channels=[0], source=place)
     recording = Recording(id="r", sources=[source], sampling_rate=16000, num_samples=8000, duration=0.5)
-    with pytest.raises(FewerError, match="utterance r.*: (audio of type 'command'|a URL must begin)"):
+    with pytest.raises(FewerError, match=r"utterance r.*: (audio of type 'command'|a URL must begin)"):
         load_audio(recording.to_cut(), 16000)
     assert not list(tmp_path.iterdir())
 

@@ -104,7 +104,10 @@ BAD_LINES = [
     (changed("u2", supervisions=[]), "line 2: u2: 0 supervisions instead of one"),
     (changed("u2", supervisions=[{"text": "A"}, {"text": "B"}]), "line 2: u2: 2 supervisions instead of one"),
     (changed("u2", supervisions=["A"]), "line 2: u2: supervisions.0: Input should be an object (found 'A')"),
-    (changed("u2", supervisions=[{"text": 12}]), "line 2: u2: supervisions.0.text: Input should be a valid string (found 12)"),
+    (
+        changed("u2", supervisions=[{"text": 12}]),
+        "line 2: u2: supervisions.0.text: Input should be a valid string (found 12)",
+    ),
     (changed("", duration=1), "line 2: id: String should have at least 1 character (found '')"),
     (cut("u1"), "line 2: u1: the id was used before, in line 1"),
 ]

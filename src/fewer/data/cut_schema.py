@@ -49,7 +49,7 @@ class Transform(_Strict):
     """A change that lhotse makes to the audio."""
 
     name: Literal["Resample", "Speed", "Volume"]
-    kwargs: dict[str, Annotated[float, Field(gt=0, le=HIGHEST_RATE)]]
+    options: dict[str, Annotated[float, Field(gt=0, le=HIGHEST_RATE)]] = Field(alias="kwargs")
 
 
 class Recording(_Strict):

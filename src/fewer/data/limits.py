@@ -9,5 +9,8 @@ LATEST = 1e9  # seconds: start of a cut, duration of a recording
 MOST_SAMPLES = 1 << 48  # of a recording
 LONGEST_NAME = 4096  # characters of an id or of a path
 LARGEST_DOWNLOAD = 1 << 30  # bytes of an audio file at a URL
-FREE_SIZE, HIGHEST_RATIO = 1 << 26, 200  # bytes that a compressed file always may hold; beyond them, per byte of its own
+FREE_SIZE, HIGHEST_RATIO = (
+    1 << 26,
+    200,
+)  # bytes that a compressed file always may hold; beyond them, per byte of its own
 DECOMPRESSION_MEMORY = 1 << 28  # bytes that unpacking an xz file may take (`xz -9` takes 65 MB)

@@ -46,7 +46,9 @@ class AudioStream:
         if problem := rate_problem(about.samplerate):
             raise FewerError(f"{path}: {problem}; is the file damaged?")
         if about.samplerate * about.channels > LARGEST_SECOND:
-            raise FewerError(f"{path}: {about.channels} channels at {about.samplerate} Hz are too many; convert the file")
+            raise FewerError(
+                f"{path}: {about.channels} channels at {about.samplerate} Hz are too many; convert the file"
+            )
         self.frames, self.source_rate = about.frames, about.samplerate
         self.duration = self.frames / self.source_rate  # seconds, by the file's header
 

@@ -14,10 +14,10 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from fewer.data.lines import read_lines, read_raw_lines
 from fewer.data.cut_schema import ManifestCut, Supervision, check_line
+from fewer.data.lines import read_lines, read_raw_lines
 from fewer.data.spelling import fold_space
 from fewer.errors import FewerError
 from fewer.evaluation import formats

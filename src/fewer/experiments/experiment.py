@@ -34,7 +34,15 @@ from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource, NG
 from fewer.experiments.layers import train_values
 from fewer.experiments.results import results_of_run
 from fewer.experiments.separate import subtract_lm
-from fewer.files import atomic_write, fingerprint, is_leftover, read_json, read_json_object, remove_leftovers, write_json
+from fewer.files import (
+    atomic_write,
+    fingerprint,
+    is_leftover,
+    read_json,
+    read_json_object,
+    remove_leftovers,
+    write_json,
+)
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
 from fewer.ilm.methods import IlmConfig

@@ -19,7 +19,7 @@ from fewer.data.batches import UtteranceBatches, UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
-from fewer.files import read_json, write_json
+from fewer.files import read_json_object, write_json
 from fewer.ilm.methods import SEPARATE, IlmConfig, new_context
 from fewer.ilm.perplexity import Encodes
 from fewer.models.context import Context
@@ -117,7 +117,7 @@ def load_ilm(folder: str | Path, recogniser: LoadedModel | Adapted) -> Ilm:
     folder = Path(folder)
     if not (folder / FACTS).exists():
         raise FewerError(f"{folder} holds no internal LM (no {FACTS}); make one with `fewer ilm`")
-    facts = read_json(folder / FACTS)
+    facts = read_json_object(folder / FACTS)
     if facts.get("format") != FORMAT:
         raise FewerError(f"{folder / FACTS}: format {facts.get('format')!r}, but this version reads {FORMAT}")
     config = parse_config(IlmConfig, facts.get("config"), folder / FACTS)

@@ -21,7 +21,7 @@ from fewer.data.text import SentenceBatches
 from fewer.data.token_store import TokenStore, store_tokens
 from fewer.data.tokenizers import Tokenizer, load_tokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint, read_json, remove_leftovers, write_json
+from fewer.files import fingerprint, read_json_object, remove_leftovers, write_json
 from fewer.locks import exclusive
 from fewer.models.aed import AED
 from fewer.store.model_folder import (
@@ -103,9 +103,17 @@ def open_folder(config: TrainConfig, folder: Path, tokenizer: Tokenizer, world: 
     else:
         write_config(folder, config.model_dump(mode="json"))
     tokenizer.save(folder / TOKENIZER)
-    runs = read_json(folder / "run.json")["starts"] if (folder / "run.json").exists() else []
+    runs = _starts(folder / "run.json")
     start = {"time": time.strftime("%Y-%m-%d %H:%M:%S"), "processes": world.size, "device": str(world.device)}
     write_json(folder / "run.json", {"seed": config.seed, "starts": [*runs, start | {"versions": versions()}]})
+
+
+def _starts(path: Path) -> list[Any]:
+    """How often a run was started before."""
+    starts = read_json_object(path).get("starts") if path.exists() else []
+    if not isinstance(starts, list):
+        raise FewerError(f"{path}: `starts` is not a list; delete the file, which only keeps notes")
+    return starts
 
 
 def versions() -> dict[str, str]:
