@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lhotse import CutSet
 
-from tests.adapters.tiny import make_whisper, write_manifest
+from tests.recognisers.tiny import make_whisper, write_manifest
 
 make_whisper(Path("openai/whisper-tiny.en"))
 write_manifest(Path("dev.jsonl"), ["the cat", "a cat in a hat"])

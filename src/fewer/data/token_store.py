@@ -20,7 +20,7 @@ from fewer.data.manifest import is_manifest, read_transcripts
 from fewer.data.spelling import Case, spell
 from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint, locked, read_json, write_json
+from fewer.files import fingerprint, locked, read_json_object, write_json
 from fewer.progress import Bar
 
 FORMAT = "fewer-tokens/1"
@@ -38,15 +38,18 @@ class TokenStore:
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        self.summary = read_json(self.folder / "store.json")
-        if self.summary.get("format") != FORMAT:
+        self.summary = read_json_object(self.folder / "store.json")
+        if self.summary.get("format") != FORMAT or self.summary.get("dtype") not in ("<u2", "<u4"):
             raise FewerError(f"{folder} is not a token store of this version of fewer; remove it to make it again")
         self._map()
 
     def _map(self) -> None:
+        for name in ("ends", "labels"):
+            if not (self.folder / name).is_file() or not (self.folder / name).stat().st_size:
+                raise FewerError(f"{self.folder} is damaged: its file {name} is missing or empty; remove it")
         self.ends = np.memmap(self.folder / "ends", "<u8", "r")  # (sentences,)
         self.labels = np.memmap(self.folder / "labels", self.summary["dtype"], "r")  # (all labels,)
-        if (len(self.ends), len(self.labels)) != (self.summary["sentences"], self.summary["labels"]):
+        if (len(self.ends), len(self.labels)) != (self.summary.get("sentences"), self.summary.get("labels")):
             raise FewerError(f"{self.folder} is damaged: its files have not the sizes that store.json says; remove it")
 
     def __getstate__(self) -> dict[str, Any]:

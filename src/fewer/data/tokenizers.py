@@ -41,7 +41,7 @@ class _Listed(Tokenizer):
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        return cls(value["labels"])
+        return cls(_label_list(value["labels"]))
 
 
 class CharacterTokenizer(_Listed):
@@ -223,6 +223,13 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
 
 def _by_frequency(counts: Counter[str]) -> list[str]:
     return sorted(counts, key=lambda unit: (-counts[unit], unit))
+
+
+def _label_list(value: Any) -> list[str]:
+    """The labels of a tokenizer's file."""
+    if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+        raise ValueError("labels must be a list of strings")
+    return value
 
 
 def _check_labels(labels: list[str], ids: dict[str, int]) -> None:
