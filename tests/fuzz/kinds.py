@@ -26,9 +26,10 @@ class Kind:
     pattern: str = "*"  # of the files in a folder that are mutated
     share: float = 1.0  # of all inputs
 
-    def prepare(self) -> None:
-        """What all inputs share is made once, before processes are forked."""
-        self.make()
+    def prepare(self, place: Path) -> None:
+        """What all inputs share is made once, before processes are forked; the right file is read without an error."""
+        self.copy(place, random.Random(0))
+        self.use(place)
 
     def copy(self, place: Path, rng: random.Random) -> Path:
         """A fresh copy at `place`; returns the file that is to be mutated."""
@@ -174,7 +175,9 @@ def use_ngram(place: Path) -> None:
 def word_lm() -> Path:
     from fewer.store.word_ngram import read_word_lm, save_word_lm
 
-    text = "\\data\\\nngram 1=5\nngram 2=2\n\n\\1-grams:\n-99\t<s>\t0\n-1\t</s>\n-1\tab\t-0.3\n-1\tcd\t-0.3\n-2\t<unk>\n\n"
+    text = (
+        "\\data\\\nngram 1=5\nngram 2=2\n\n\\1-grams:\n-99\t<s>\t0\n-1\t</s>\n-1\tab\t-0.3\n-1\tcd\t-0.3\n-2\t<unk>\n\n"
+    )
     path = room() / "words.arpa"
     path.write_text(text + "\\2-grams:\n-0.5\t<s> ab\n-0.4\tab cd\n\n\\end\\\n")
     save_word_lm(room() / "w.safetensors", read_word_lm(path))

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import sentencepiece
 
+from fewer.config import shown
 from fewer.data.spelling import fold_space
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json, write_json
@@ -195,10 +196,12 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     if is_hugging_face(value):
         return WhisperTokenizer.beside_model(Path(path))
     known = {kind.kind: kind for kind in kinds}
-    if not isinstance(value, dict) or value.get("kind") not in known:
+    if not isinstance(value, dict) or str(value.get("kind")) not in known:
         raise FewerError(f"{path} is not a tokenizer of fewer: its `kind` must be one of {', '.join(known)}")
     if value.get("version") != VERSION:
-        raise FewerError(f"{path}: tokenizer version {value.get('version')!r}, but this fewer reads version {VERSION}")
+        raise FewerError(
+            f"{path}: tokenizer version {shown(value.get('version'))}, but this fewer reads version {VERSION}"
+        )
     try:
         return known[value["kind"]].from_json(value)
     except KeyError as error:

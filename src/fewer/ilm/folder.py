@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from fewer.config import parse_config
+from fewer.config import parse_config, shown
 from fewer.data.batches import UtteranceBatches, UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.tokenizers import Tokenizer
@@ -119,7 +119,7 @@ def load_ilm(folder: str | Path, recogniser: LoadedModel | Adapted) -> Ilm:
         raise FewerError(f"{folder} holds no internal LM (no {FACTS}); make one with `fewer ilm`")
     facts = read_json_object(folder / FACTS)
     if facts.get("format") != FORMAT:
-        raise FewerError(f"{folder / FACTS}: format {facts.get('format')!r}, but this version reads {FORMAT}")
+        raise FewerError(f"{folder / FACTS}: format {shown(facts.get('format'))}, but this version reads {FORMAT}")
     config = parse_config(IlmConfig, facts.get("config"), folder / FACTS)
     if facts.get("recogniser") != recogniser.fingerprint:
         raise FewerError(f"{folder} was estimated from another recogniser; estimate it anew with `fewer ilm`")
