@@ -155,19 +155,20 @@ def _one_line(error: Exception) -> str:
 def override_value(values: Any, override: str) -> Any:
     """Set one dotted key of a nested dict from `key=value`, in a copy."""
     key, equals, value = override.partition("=")
+    named = shortened(" ".join(override.split()))
     if not equals or not all(key.split(".")):
-        raise FewerError(f"--set {shortened(override)}: write it as key=value, such as training.seed=2")
+        raise FewerError(f"--set {named}: write it as key=value, such as training.seed=2")
     if key.count(".") > DEEPEST:
-        raise FewerError(f"--set {shortened(override)}: the key has more than {DEEPEST} levels")
-    return _with_value(values, key.split("."), parse_yaml(value, f"--set {shortened(override)}"), override)
+        raise FewerError(f"--set {named}: the key has more than {DEEPEST} levels")
+    return _with_value(values, key.split("."), parse_yaml(value, f"--set {named}"), named)
 
 
-def _with_value(values: Any, keys: Sequence[str], value: Any, override: str) -> Any:
+def _with_value(values: Any, keys: Sequence[str], value: Any, named: str) -> Any:
     if values is not None and not isinstance(values, dict):
-        raise FewerError(f"--set {shortened(override)}: what holds '{keys[0]}' has no keys; it is {shown(values)}")
+        raise FewerError(f"--set {named}: what holds '{keys[0]}' has no keys; it is {shown(values)}")
     first, *rest = keys
     changed = dict(values or {})
-    changed[first] = _with_value(changed.get(first), rest, value, override) if rest else value
+    changed[first] = _with_value(changed.get(first), rest, value, named) if rest else value
     return changed
 
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from pydantic_core import from_json
-
 from fewer.errors import FewerError
 
 TEMPORARY, LOCK = ".tmp", ".fewer.lock"  # in names of temporary files, before a process id; of a folder's lock
@@ -158,6 +156,8 @@ def read_json(path: str | Path) -> Any:
         raise FewerError(f"cannot read {path}: {error.strerror}") from error
     if len(content) > LARGEST_JSON:
         raise FewerError(f"{path} is larger than {LARGEST_JSON:,} bytes; is this the right file?")
+    from pydantic_core import from_json
+
     try:
         return from_json(content)  # unlike the json module it limits nesting and refuses halves of characters
     except ValueError as error:

@@ -4,11 +4,14 @@ import argparse
 import sys
 from pathlib import Path
 
+import torch
+
 from tests.fuzz.kinds import kinds
 from tests.fuzz.run import Tally, run_kind
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # threads do not survive a fork
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--inputs", type=int, default=1000, help="of all kinds together")
     parser.add_argument("--seed", type=int, default=1)

@@ -26,9 +26,10 @@ class Kind:
     pattern: str = "*"  # of the files in a folder that are mutated
     share: float = 1.0  # of all inputs
 
-    def prepare(self) -> None:
-        """What all inputs share is made once, before processes are forked."""
-        self.make()
+    def prepare(self, place: Path) -> None:
+        """What all inputs share is made once, before processes are forked; the right file is read without an error."""
+        self.copy(place, random.Random(0))
+        self.use(place)
 
     def copy(self, place: Path, rng: random.Random) -> Path:
         """A fresh copy at `place`; returns the file that is to be mutated."""

@@ -58,7 +58,7 @@ def run_kind(kind: Kind, inputs: int, seed: int, keep: Path | None = None) -> Ta
     tally, began, first = Tally(), time.monotonic(), 0
     context = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
-        kind.prepare()
+        kind.prepare(Path(folder) / "right")
         while first < inputs:
             end, far_end = context.Pipe(duplex=False)
             process = context.Process(
@@ -149,7 +149,8 @@ def _judged(message: str, place: Path) -> tuple[str, str]:
     """An error's message is short and says which file it is about."""
     if len(message.splitlines()) > LINES + 10 or len(message) > CHARS:
         return "message too long", message[:300]
-    if str(place) not in message and place.name not in message and "--set" not in message:
+    named = ("--set", "utterance ")  # what is given on the command line, and what a manifest names
+    if str(place) not in message and not any(name in message for name in named):
         return "message without the file's name", message[:300]
     return "error", ""
 

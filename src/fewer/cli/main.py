@@ -20,6 +20,7 @@ from fewer.files import unwritable
 from fewer.progress import show_progress
 
 STOPPED, BUG = 130, 70  # exit codes after Ctrl-C, and after an error that nobody foresaw (EX_SOFTWARE)
+LONGEST_LINE = 2000  # characters of a message
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -52,7 +53,8 @@ def main() -> None:
     try:
         app()
     except FewerError as error:
-        print(f"fewer: {error}", file=sys.stderr)
+        lines = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…" for line in str(error).splitlines()]
+        print("fewer: " + "\n".join(lines), file=sys.stderr)
         sys.exit(1)
     except SystemExit as ended:  # as which typer lets Ctrl-C through
         if ended.code == STOPPED:

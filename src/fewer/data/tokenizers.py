@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import sentencepiece
 
+from fewer.config import shown
 from fewer.data.spelling import fold_space
 from fewer.data.subword_nmt import SubwordNmtTokenizer
 from fewer.data.tokenizer import END, END_LABEL, UNKNOWN_LABEL, VERSION, Tokenizer
@@ -138,10 +139,12 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     if is_hugging_face(value):
         return WhisperTokenizer.beside_model(Path(path))
     known = {kind.kind: kind for kind in kinds}
-    if not isinstance(value, dict) or value.get("kind") not in known:
+    if not isinstance(value, dict) or str(value.get("kind")) not in known:
         raise FewerError(f"{path} is not a tokenizer of fewer: its `kind` must be one of {', '.join(known)}")
     if value.get("version") != VERSION:
-        raise FewerError(f"{path}: tokenizer version {value.get('version')!r}, but this fewer reads version {VERSION}")
+        raise FewerError(
+            f"{path}: tokenizer version {shown(value.get('version'))}, but this fewer reads version {VERSION}"
+        )
     try:
         return known[value["kind"]].from_json(value)
     except KeyError as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fewer.config import parse_config
+from fewer.config import parse_config, shown
 from fewer.errors import FewerError
 from fewer.files import read_json_object, write_json
 from fewer.ilm.config import IlmConfig
@@ -69,7 +69,7 @@ def load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
         raise FewerError(f"{folder} holds no internal LM (no {FACTS}); make one with `fewer ilm`")
     facts = read_json_object(folder / FACTS)
     if facts.get("format") != FORMAT:
-        raise FewerError(f"{folder / FACTS}: format {facts.get('format')!r}, but this version reads {FORMAT}")
+        raise FewerError(f"{folder / FACTS}: format {shown(facts.get('format'))}, but this version reads {FORMAT}")
     config = parse_config(IlmConfig, facts.get("config"), folder / FACTS)
     if facts.get("recogniser") != recogniser.fingerprint:
         raise FewerError(f"{folder} was estimated from another recogniser; estimate it anew with `fewer ilm`")
