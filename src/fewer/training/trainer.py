@@ -5,6 +5,7 @@ finished sub-epochs, and a step's batches are a function of the sub-epoch. So a 
 a few numbers only, and a run that was killed ends in the same weights as one that was not.
 """
 
+import json
 import math
 import time
 from collections.abc import Callable
@@ -87,7 +88,7 @@ class Progress:
 def _progress(value: Any, source: Path) -> Progress:
     """What a checkpoint says of where the run stands."""
     try:
-        return TypeAdapter(Progress).validate_python(value, strict=True)
+        return TypeAdapter(Progress).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         raise FewerError(f"{complaints(error, source)}; delete the newest checkpoint there") from error
 
