@@ -86,7 +86,7 @@ class Progress:
 def _progress(value: Any, source: Path) -> Progress:
     """What a checkpoint says of where the run stands."""
     try:
-        return TypeAdapter(Progress).validate_python(value, strict=True)
+        return TypeAdapter(Progress).validate_python(value)
     except ValidationError as error:
         raise FewerError(f"{complaints(error, source)}; delete the newest checkpoint there") from error
 
