@@ -129,9 +129,7 @@ def read_bundle(folder: str | Path) -> BundleFacts:
     if name != NAME or not version.isdigit():
         raise FewerError(f"{path} is not a {NAME} file; is it complete?")
     if int(version) < VERSION:
-        warn(
-            f"{path}: format {name}/{version} has no checksums, so damaged files are not noticed; adapt again to add them"
-        )
+        warn(f"{path}: format {name}/{version} has no checksums, so damage is not noticed; adapt again to add them")
     if int(version) > VERSION:
         raise FewerError(
             f"{path}: format {name}/{version}, but this version of fewer reads {VERSION}; install a newer one"

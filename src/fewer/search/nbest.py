@@ -26,6 +26,7 @@ from fewer.files import atomic_write
 FORMAT = "fewer-nbest/1"
 Score = Annotated[float, Field(ge=-1e30, le=1e30)]  # sums of scores stay finite
 Scale = Annotated[float, Field(ge=-1e6, le=1e6)]
+Term = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 def check_number(what: str, value: object) -> None:
@@ -192,8 +193,8 @@ class _HeaderLine(BaseModel):
 
     model_config = _STRICT
     format: str = Field(pattern=rf"^{FORMAT}$")
-    terms: tuple[str, ...]
-    scales: dict[str, Scale]
+    terms: tuple[Term, ...]
+    scales: dict[Term, Scale]
     length: _Length
     info: dict[str, Any] = Field(default={})
 

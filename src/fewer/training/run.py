@@ -61,7 +61,7 @@ def train_model(config: TrainConfig, folder: str | Path, fall_back: bool = False
 
     fall_back: go on from the checkpoint before the last one if that is damaged.
     """
-    with joined(config.device) as world, _alone_in(Path(folder), world):
+    with joined(config.device) as world:
         _train(config, Path(folder), fall_back, world)
 
 
@@ -79,6 +79,11 @@ def _alone_in(folder: Path, world: World) -> Iterator[None]:
 def _train(config: TrainConfig, folder: Path, fall_back: bool, world: World) -> None:
     tokenizer = load_tokenizer(config.tokenizer)
     check_labels(config.model, tokenizer, config.tokenizer)
+    with _alone_in(folder, world):
+        _train_alone(config, folder, fall_back, world, tokenizer)
+
+
+def _train_alone(config: TrainConfig, folder: Path, fall_back: bool, world: World, tokenizer: Tokenizer) -> None:
     if world.first:
         open_folder(config, folder, tokenizer, world)
     world.wait()
