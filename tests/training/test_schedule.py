@@ -51,6 +51,14 @@ def test_a_decay_on_perplexity_as_for_transformer_lms() -> None:
     assert rates(config, [*ce, 0.0]) == pytest.approx([1, 1, 1, 0.8, 0.8, 0.64])
 
 
+def test_absolute_changes_as_for_the_authors_transformer_lms() -> None:
+    """A perplexity that falls by less than 0.01 is too little, whatever share of it that is."""
+    newbob = NewbobConfig(window=1, decay=0.8, hold=1, measure="perplexity", absolute=True, relative_to_rate=False)
+    config = ScheduleConfig(peak=1.0, newbob=newbob)
+    ce = [math.log(ppl) for ppl in (100.0, 99.98, 99.975, 99.9)]
+    assert rates(config, [*ce, 0.0]) == pytest.approx([1, 1, 1, 0.8, 0.8])
+
+
 def test_losses_of_two_kinds_are_never_compared() -> None:
     """The third loss is far above the second, but of another kind; from the fourth on there is something to compare."""
     config = ScheduleConfig(peak=1.0, newbob=NewbobConfig(window=4, decay=0.5, hold=1, relative_to_rate=False))
