@@ -10,7 +10,7 @@ from fewer.models.lm import LstmLm, LstmLmConfig, TransformerLm, TransformerLmCo
 
 def bound(weight: Tensor) -> float:
     """Of a uniform distribution, from a sample of it."""
-    return float(weight.abs().max())
+    return float(weight.detach().abs().max())
 
 
 @pytest.mark.parametrize("state", ["lstm", "zoneout_lstm"])

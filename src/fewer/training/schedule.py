@@ -20,7 +20,7 @@ class NewbobConfig(Config):
     threshold: float = -0.01  # a mean change above it (too little improvement) decays the rate
     hold: int = Field(default=3, ge=1)  # sub-epochs at one rate before it may change
     floor: float = Field(default=1 / 50, ge=0, le=1)  # smallest rate, as a share of the peak
-    # Which dev number is watched; of CTC while the encoder comes first. smoothed: of smoothed targets, recognisers only.
+    # Which dev number is watched; of CTC while the encoder comes first. smoothed: of smoothed targets (recognisers).
     measure: Literal["ce", "perplexity", "smoothed"] = "ce"
     absolute: bool = False  # changes are differences, not shares of the new number
     relative_to_rate: bool = True  # a smaller rate is expected to improve less: divide the change by rate / peak
