@@ -221,13 +221,21 @@ def test_l2_is_on_the_parts_that_decay(parts: list[str] | None, names: tuple[str
         torch.testing.assert_close(model.decoder.output.weight.grad, model.decoder.output.weight.detach())
 
 
-def test_l2_grows_with_the_width_only_if_asked_to() -> None:
+def test_l2_of_the_layers_grows_with_the_width_only_if_asked_to() -> None:
     growing = {"starts": [3], "first_layers": 2}
     scaled, constant = (task_of({"l2": 0.5, "growing": growing | {"scale_regularisation": on}}) for on in (True, False))
-    small, large = scaled.build(0), scaled.build(1)
-    for model, share in ((small, 0.5), (large, 1.0)):
-        penalties = [task.penalty(model) for task in (scaled, constant)]
-        assert float(penalties[0]) == pytest.approx(share * float(penalties[1]))  # type: ignore[arg-type]
+    for stage, share in ((0, 0.5), (1, 1.0)):
+        model: Any = scaled.build(stage)
+        gradients = []
+        for task in (scaled, constant):
+            model.zero_grad()
+            penalty = task.penalty(model)
+            assert penalty is not None
+            penalty.backward()
+            gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+        for name, gradient in gradients[0].items():
+            expected = share if name.startswith("encoder.layers.") else 1.0
+            torch.testing.assert_close(gradient, expected * gradients[1][name])
 
 
 def test_newbob_can_follow_the_smoothed_loss_of_the_dev_set(tones: Path, tmp_path: Path) -> None:

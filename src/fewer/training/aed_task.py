@@ -102,10 +102,13 @@ class AedTask(Task):
     def penalty(self, module: Any) -> Tensor | None:
         if not self.config.l2:
             return None
-        scale = self.config.l2
-        if self.config.growing is not None and self.config.growing.scale_regularisation:
-            scale *= module.config.encoder.size / self.config.model.encoder.size
-        return l2(module.l2_parameters(self.config.l2_parts), scale)
+        penalty = l2(module.l2_parameters(self.config.l2_parts), self.config.l2)
+        parts = self.config.l2_parts
+        growing = self.config.growing is not None and self.config.growing.scale_regularisation
+        share = module.config.encoder.size / self.config.model.encoder.size
+        if growing and share < 1 and (parts is None or "encoder" in parts):  # less for the layers that grow
+            penalty = penalty - l2(module.encoder.layers.parameters(), (1 - share) * self.config.l2)
+        return penalty
 
     def resting(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
         """The decoder and its attention, while the encoder comes first."""

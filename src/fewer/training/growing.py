@@ -25,7 +25,7 @@ class GrowingConfig(Config):
     first_layers: int = Field(default=2, ge=1)  # layers at first
     first_share: float = Field(default=0.5, gt=0, le=1)  # of the final width at first; it then grows by equal steps
     new_layer: Literal["below_last", "top"] = "below_last"  # where a new layer is put; the authors: top
-    scale_regularisation: bool = False  # the encoder's dropout and L2 grow as the width does; the authors: true
+    scale_regularisation: bool = False  # dropout and L2 of the BLSTM layers grow with the width; the authors: true
     reset_with_smoothing: bool = False  # Adam starts anew when label smoothing begins, too; the authors: true
 
     def share(self, stage: int) -> float:

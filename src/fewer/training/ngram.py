@@ -21,7 +21,7 @@ from torch import Tensor
 from fewer.errors import FewerError
 from fewer.models.ngram import Level, NGram
 
-FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # for a length whose counts of counts allow no closed form; lmplz's values too
+FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # for a length whose counts of counts allow no closed form, as lmplz's
 
 
 class Counts(NamedTuple):
@@ -84,14 +84,15 @@ def count_ngrams(stream: Tensor, order: int, vocab_size: int, end: int = 0) -> l
 def discounts(counts: Tensor) -> Tensor:
     """D for a count of 0, 1, 2 and ≥ 3, in closed form from how many n-grams have the counts 1 to 4. (4,)
 
-    D_k = k − (k + 1) · Y · n_{k+1} / n_k with Y = n₁ / (n₁ + 2 n₂). Where that is undefined or not in (0, k], as in
-    very small or artificial texts, FALLBACK_DISCOUNTS.
+    D_k = k − (k + 1) · Y · n_{k+1} / n_k with Y = n₁ / (n₁ + 2 n₂), in single precision as lmplz. Where no n-gram has the
+    count 1, 2 or 3, or a D_k is not in [0, k], as in very small or artificial texts, FALLBACK_DISCOUNTS. A text without
+    count 4 has D₃ = 3.
     """
-    having = torch.bincount(counts.clamp(max=5), minlength=6).double()
+    having = torch.bincount(counts.clamp(max=5), minlength=6).float()
     y = having[1] / (having[1] + 2 * having[2])
-    k = torch.arange(1, 4, dtype=torch.double)
+    k = torch.arange(1, 4, dtype=torch.float)
     closed = k - (k + 1) * y * having[2:5] / having[1:4]
-    good = bool((having[1:5] > 0).all() and (closed > 0).all() and (closed <= k).all())
+    good = bool((having[1:4] > 0).all() and (closed >= 0).all() and (closed <= k).all())
     return torch.cat([torch.zeros(1), closed if good else torch.tensor(FALLBACK_DISCOUNTS)]).double()
 
 

@@ -22,7 +22,7 @@ class NewbobConfig(Config):
     floor: float = Field(default=1 / 50, ge=0, le=1)  # smallest rate, as a share of the peak
     # Which dev number is watched; of CTC while the encoder comes first. smoothed: of smoothed targets (recognisers).
     measure: Literal["ce", "perplexity", "smoothed"] = "ce"
-    absolute: bool = False  # changes are differences, not shares of the new number
+    change: Literal["of_new", "of_old", "absolute"] = "of_new"  # as a share of the new or of the old number, or neither
     relative_to_rate: bool = True  # a smaller rate is expected to improve less: divide the change by rate / peak
 
 
@@ -75,12 +75,11 @@ def _newbob(config: NewbobConfig, peak: float, history: Sequence[Finished], rate
 
 
 def relative_changes(config: NewbobConfig, peak: float, history: Sequence[Finished]) -> list[float]:
-    """e_k = ((L_k − L_{k−1})/|L_k|)/(lr_k/lr_max) of every sub-epoch k from the second on; absolute: L_k − L_{k−1}."""
+    """e_k = ((L_k − L_{k−1})/|L_k|)/(lr_k/lr_max) of every sub-epoch k from the second on, with `change: of_new`."""
     changes = []
     for before, after in pairwise(history):
         old, new = before.measure(config.measure), after.measure(config.measure)
-        change = new - old
-        if not config.absolute:
-            change = change / abs(new) if new else 0.0
+        base = {"of_new": abs(new), "of_old": abs(old), "absolute": 1.0}[config.change]
+        change = (new - old) / base if base else 0.0
         changes.append(change / (after.rate / peak) if config.relative_to_rate else change)
     return changes
