@@ -14,7 +14,8 @@ import torch
 from machine import QUICK, cpu_seconds, matmul_peak
 from train_step import CONFIG
 
-from fewer.ilm.contexts import MiniLstmContext, SequenceMeanContext
+from fewer.ilm.methods.mini_lstm import MiniLstmContext
+from fewer.ilm.methods.seq_avg import SequenceMeanContext
 from fewer.models.aed import AED, AedConfig
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import ConstantContext, Context, ZeroContext

@@ -10,8 +10,8 @@ from fewer.cli.main import app
 from fewer.cli.tune import constraints
 from fewer.decoding.decode import BATCH
 from fewer.errors import FewerError
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
-from fewer.ilm.methods import IlmConfig
 from fewer.search.nbest import read_nbest
 from fewer.tuning.surface import Surface
 

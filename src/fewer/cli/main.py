@@ -10,8 +10,11 @@ import sys
 import typer
 
 from fewer.cli import COMMANDS, RESUMED
+from fewer.cli.methods import MethodsCommand
+from fewer.compute.bfloat16 import limit_onednn
 from fewer.errors import FewerError
 from fewer.files import unwritable
+from fewer.progress import show_progress
 
 STOPPED = 130  # exit code after Ctrl-C
 app = typer.Typer(
@@ -23,13 +26,18 @@ app = typer.Typer(
     "and the internal one subtracted.",
 )
 for verb in COMMANDS:
-    app.command(verb)(importlib.import_module(f"fewer.cli.{verb}").command)
+    kind = MethodsCommand if verb in ("ilm", "adapt") else None
+    app.command(verb, cls=kind)(importlib.import_module(f"fewer.cli.{verb}").command)
 
 
 @app.callback(invoke_without_command=True)
-def options(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
+def options(
+    context: typer.Context, version: bool = typer.Option(False, "--version", help="Show the version and exit.")
+) -> None:
+    show_progress()
+    context.call_on_close(lambda: show_progress(False))
     if version:
-        from fewer import __version__
+        from fewer.version import __version__
 
         print(f"fewer {__version__}")
         raise typer.Exit
@@ -37,6 +45,7 @@ def options(version: bool = typer.Option(False, "--version", help="Show the vers
 
 def main() -> None:
     """Entry point: errors meant for the user come as one message and exit code 1."""
+    limit_onednn()
     try:
         app()
     except FewerError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fewer.data.spelling import fold_space
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json
 from fewer.hugging_face import loading

@@ -1,8 +1,10 @@
 """Decoding a set: batches by length, one search after another, N-best lists in the manifest's order."""
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,15 +13,18 @@ from fewer.compute.processes import divided
 from fewer.compute.world import World, alone
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
-from fewer.decoding.system import Recogniser, System
+from fewer.decoding.system import System
 from fewer.errors import FewerError
-from fewer.files import check_output
+from fewer.files import check_output, fingerprint
 from fewer.models.encoded import Encoded
 from fewer.progress import Bar
+from fewer.recognisers.recogniser import Recogniser
 from fewer.search.beam import SearchError, SearchOptions, beam_search
 from fewer.search.nbest import Header, NBest, parse_nbest, write_nbest
 from fewer.search.scorer import Scorer
+from fewer.store.kept import KeptTensors
 
+MEMORY = 1 << 30  # bytes of encoder states that are held for many searches
 BATCH = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted", allow_unknown=True)
 
 
@@ -55,14 +60,53 @@ class EncodedSet(Sequence[EncodedBatch]):
         return len(self.groups)
 
     def __getitem__(self, index: Any) -> Any:
-        items = self.groups[index]
-        cuts = [self.manifest[item] for item in items.tolist()]
-        utterances = [_utterance(item, cut) for item, cut in zip(items.tolist(), cuts, strict=True)]
-        encoded = self.recogniser.encode(self.batches.load(items, 1))
-        for utterance, frames in zip(utterances, encoded.lengths.tolist(), strict=True):
+        return EncodedBatch(self.utterances(index), self.encoded(index))
+
+    def utterances(self, index: int) -> list[Utterance]:
+        """Of a batch."""
+        items = self.groups[index].tolist()
+        return [_utterance(item, self.manifest[item]) for item in items]
+
+    def encoded(self, index: int) -> Encoded:
+        """What the encoder says of a batch."""
+        batch = self.batches.load(self.groups[index], 1)
+        encoded = self.recogniser.encode(batch)
+        for id, frames in zip(batch.ids, encoded.lengths.tolist(), strict=True):
             if frames < 1:
-                raise FewerError(f"utterance {utterance.id} is too short: the encoder leaves no frame of it")
-        return EncodedBatch(utterances, encoded)
+                raise FewerError(f"utterance {id} is too short: the encoder leaves no frame of it")
+        return encoded
+
+
+class HeldSet(Sequence[EncodedBatch]):
+    """The same for many searches: encoded once, in memory up to a budget, the others in files.
+
+    A recogniser that keeps its encoder states on disk anyway needs no other files.
+    """
+
+    def __init__(self, source: EncodedSet, folder: Path, memory: int = MEMORY):
+        self.source = source
+        self.kept = KeptTensors(None if source.recogniser.encodings is not None else folder, memory)
+        self.marks = fingerprint(source.recogniser.fingerprint, source.manifest.path)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: Any) -> Any:
+        utterances = self.source.utterances(index)
+        key = fingerprint(self.marks, *(utterance.id for utterance in utterances))[:32]
+        kept = self.kept.get(key, lambda: self.source.encoded(index).tensors())
+        return EncodedBatch(utterances, Encoded(**kept))
+
+    def __enter__(self) -> "HeldSet":
+        """Encode everything now, so that processes that are forked later need not."""
+        for index in range(len(self)):
+            self[index]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the files; if the process is killed before, they serve the next one."""
+        if self.kept.folder is not None:
+            shutil.rmtree(self.kept.folder, ignore_errors=True)
 
 
 def encode_set(system: System, manifest: Manifest, world: World | None = None) -> EncodedSet:
@@ -114,10 +158,11 @@ def decode(
     options: SearchOptions = SearchOptions(),
     world: World | None = None,
     processes: int = 1,
+    info: Mapping[str, Any] | None = None,
 ) -> int:
     """Decode a manifest into an N-best file, complete or absent; under torchrun every process takes its share.
 
-    Returns the number of utterances.
+    info: what the file's header should say besides. Returns the number of utterances.
     """
     world = world or alone()
     opened = Manifest(manifest, transcripts=False)
@@ -125,7 +170,7 @@ def decode(
         raise FewerError(f"{manifest} holds no utterance")
     out = Path(out)
     check_output(out)
-    head = header(system, scales, options, {"set": Path(manifest).stem})
+    head = header(system, scales, options, {"set": Path(manifest).stem, **(info or {})})
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as private:
         folder = Path(world.same(private))
         part = folder / f"part{world.rank}.jsonl"
@@ -158,11 +203,8 @@ def _in_order(parts: list[tuple[str, list[int]]]) -> Iterator[NBest]:
                 places.append((index, path, offset))
                 stream.readline()
                 offset = stream.tell()
-    for _, path, offset in sorted(places):
-        yield _read_at(path, offset)
-
-
-def _read_at(path: str, offset: int) -> NBest:
-    with open(path, "rb") as stream:
-        stream.seek(offset)
-        return parse_nbest(json.loads(stream.readline()), path)
+    with ExitStack() as stack:
+        streams = {path: stack.enter_context(open(path, "rb")) for path, _ in parts}
+        for _, path, offset in sorted(places):
+            streams[path].seek(offset)
+            yield parse_nbest(json.loads(streams[path].readline()), path)

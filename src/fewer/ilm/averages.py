@@ -1,38 +1,10 @@
-"""Exact one-pass streaming means over the training set: E_D[h] and E_D[c] (SPEC §4)."""
-
-from collections.abc import Iterable
+"""Exact one-pass streaming means over the training set, for E_D[h] and E_D[c] (SPEC §4)."""
 
 import torch
 from torch import Tensor
 
 from fewer.compute.world import World, alone
-from fewer.data.batches import Batch
 from fewer.errors import FewerError
-from fewer.models.aed import AED
-from fewer.models.encoded import length_mask
-from fewer.training.task import to_device
-
-
-@torch.no_grad()
-def encoder_mean(aed: AED, batches: Iterable[Batch], world: World | None = None) -> Tensor:
-    """The mean of all h_t over all frames. (D_enc,)"""
-    mean = Mean(aed.eval().decoder.context_size, world)
-    for batch in batches:
-        moved = to_device(batch, mean.world.device)
-        encoded = aed.encode(moved.features, moved.feature_lengths)
-        mean.add(encoded.states, encoded.mask)
-    return mean.result()
-
-
-@torch.no_grad()
-def context_mean(aed: AED, batches: Iterable[Batch], world: World | None = None) -> Tensor:
-    """The mean of all c_i over all labels, end labels included, teacher-forced. (D_enc,)"""
-    mean = Mean(aed.eval().decoder.context_size, world)
-    for batch in batches:
-        moved = to_device(batch, mean.world.device)
-        contexts = aed.teacher_forced(aed.encode(moved.features, moved.feature_lengths), moved.labels).contexts
-        mean.add(contexts, length_mask(moved.label_lengths, contexts.shape[1]))
-    return mean.result()
 
 
 class Mean:

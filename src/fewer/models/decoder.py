@@ -105,10 +105,16 @@ class DecoderState(NamedTuple):
 class Decoded(NamedTuple):
     """A teacher-forced pass."""
 
-    logits: Tensor  # (B, N, V)
+    decoder: "Decoder"
+    hidden: Tensor  # what the output layer reads, (B, N, R / 2)
     states: Tensor  # s_1 … s_N, (B, N, D_dec)
     contexts: Tensor  # c_1 … c_N, (B, N, D_enc)
     context_states: list[Any]  # of every step, () if the contexts came all at once
+
+    @property
+    def logits(self) -> Tensor:
+        """(B, N, V), computed when asked for."""
+        return self.decoder.logits(self.hidden)
 
 
 class Decoder(nn.Module):
@@ -129,11 +135,14 @@ class Decoder(nn.Module):
         """Embeddings; zero where there is no label yet. (…) -> (…, E)"""
         return self.embedding(labels.clamp_min(0)) * (labels >= 0).unsqueeze(-1)
 
-    def logits(self, decoder_state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
-        """The readout. (…, D_dec), (…, E), (…, D_enc) -> (…, V)"""
+    def hidden(self, decoder_state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        """The readout, which the output layer reads. (…, D_dec), (…, E), (…, D_enc) -> (…, R / 2)"""
         readout = self.readout(torch.cat([decoder_state, embedded, context], dim=-1))
-        maxout = readout.unflatten(-1, (-1, 2)).amax(dim=-1)
-        return self.output(self.dropout(maxout))
+        return readout.unflatten(-1, (-1, 2)).amax(dim=-1)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(…, R / 2) -> (…, V)"""
+        return self.output(self.dropout(hidden))
 
     def start(self, context: Context, memory: Any, rows: int) -> DecoderState:
         like = self.embedding.weight.new_empty(rows, 0)
@@ -151,10 +160,10 @@ class Decoder(nn.Module):
         """Logits of y_i after reading y_{i-1} = `labels` (-1 before the first). (rows,) -> (rows, V), state"""
         embedded = self.embed(labels)
         decoder_state, state = self.advance(context, memory, state, embedded)
-        return self.logits(decoder_state, embedded, state.context), state
+        return self.logits(self.hidden(decoder_state, embedded, state.context)), state
 
     def teacher_forced(self, context: Context, memory: Any, labels: Tensor) -> Decoded:
-        """Logits of every label given the true ones before it. (B, N) -> Decoded"""
+        """Every label given the true ones before it. (B, N) -> Decoded"""
         inputs = torch.cat([torch.full_like(labels[:, :1], -1), labels[:, :-1]], dim=1)
         embedded = self.embed(inputs)  # (B, N, E)
         contexts = context.sequence(memory, embedded)
@@ -162,7 +171,7 @@ class Decoder(nn.Module):
             first, _ = context.start(memory, embedded[:, 0])
             previous = torch.cat([first[:, None], contexts[:, :-1]], dim=1)
             states = self.state.sequence(embedded, previous)
-            return Decoded(self.logits(states, embedded, contexts), states, contexts, [])
+            return Decoded(self, self.hidden(states, embedded, contexts), states, contexts, [])
         state = self.start(context, memory, labels.shape[0])
         steps = []
         with self.state.many_steps():
@@ -170,7 +179,8 @@ class Decoder(nn.Module):
                 decoder_state, state = self.advance(context, memory, state, step)
                 steps.append((decoder_state, state.context, state.context_state))
         states, contexts = (torch.stack([step[part] for step in steps], dim=1) for part in (0, 1))
-        return Decoded(self.logits(states, embedded, contexts), states, contexts, [step[2] for step in steps])
+        hidden = self.hidden(states, embedded, contexts)
+        return Decoded(self, hidden, states, contexts, [step[2] for step in steps])
 
 
 class DecoderLikeLmConfig(DecoderConfig):

@@ -1,11 +1,9 @@
 """An internal language model seen as any other language model: the recogniser's decoder under a context."""
 
-from typing import Any
-
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fewer.models.context import Context
+from fewer.models.context import Context, context_memory
 from fewer.models.decoder import Decoder, DecoderState
 from fewer.models.encoded import Encoded
 
@@ -29,8 +27,16 @@ class InternalLm(nn.Module):
 
         (B, N) -> (B, N, V)
         """
-        memory = self._memory(encoded)
-        return functional.log_softmax(self.decoder.teacher_forced(self.context, memory, labels).logits, dim=-1)
+        return functional.log_softmax(self.logits(self.hidden(labels, encoded)), dim=-1)
+
+    def hidden(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
+        """What the output layer reads at each label. (B, N) -> (B, N, R / 2)"""
+        memory = context_memory(self.context, encoded)
+        return self.decoder.teacher_forced(self.context, memory, labels).hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(…, R / 2) -> (…, V)"""
+        return self.decoder.logits(hidden)
 
     def start(self, rows: int) -> DecoderState:
         return self.decoder.start(self.context, None, rows)
@@ -39,10 +45,3 @@ class InternalLm(nn.Module):
         """Next label's log-probabilities after reading `labels`, -1 before the first. (rows,) -> (rows, V)"""
         logits, state = self.decoder.step(self.context, None, state, labels)
         return functional.log_softmax(logits, dim=-1), state
-
-    def _memory(self, encoded: Encoded | None) -> Any:
-        if not self.context.needs_encoder:
-            return None
-        if encoded is None:
-            raise ValueError("this context hears the utterance: give its encoder states")
-        return self.context.prepare(encoded)

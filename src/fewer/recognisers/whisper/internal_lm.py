@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fewer.models.context import Context
+from fewer.models.context import Context, context_memory
 from fewer.models.encoded import Encoded
 from fewer.recognisers.whisper.contexts import cross_sequence, cross_step
 from fewer.recognisers.whisper.decoder import WhisperDecoder, join_heads, split_heads
@@ -43,15 +43,31 @@ class WhisperLm(nn.Module):
 
         (B, N) -> (B, N, V)
         """
-        return functional.log_softmax(self.decoder.logits(self.hidden(labels, encoded)), dim=-1)
+        return functional.log_softmax(self.logits(self.hidden(labels, encoded)), dim=-1)
 
     def hidden(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
         """What the output layer reads at each label. (B, N) -> (B, N, D)"""
-        embedded = self.inputs(labels)
-        cross = cross_sequence(self.context, self._memory(encoded), embedded)
+        embedded = self._inputs(labels)
+        cross = cross_sequence(self.context, context_memory(self.context, encoded), embedded)
         return self.decoder.teacher_forced(embedded, cross)[:, len(self.prompt) - 1 :]
 
-    def inputs(self, labels: Tensor) -> Tensor:
+    def contexts(self, labels: Tensor, encoded: Encoded) -> Tensor:
+        """What the cross-attention blocks of all layers add at each label. (B, N) -> (B, N, layers · D)"""
+        embedded, said = self._inputs(labels), list[Tensor]()
+        cross = cross_sequence(self.context, context_memory(self.context, encoded), embedded)
+
+        def recorded(layer: int, hidden: Tensor) -> Tensor:
+            said.append(cross(layer, hidden))
+            return said[-1]
+
+        self.decoder.teacher_forced(embedded, recorded)
+        return torch.cat(said, dim=-1)[:, len(self.prompt) - 1 :]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(…, D) -> (…, V)"""
+        return self.decoder.logits(hidden)
+
+    def _inputs(self, labels: Tensor) -> Tensor:
         """Embeddings of the prompt and all labels but the last. (B, N) -> (B, prompt + N − 1, D)"""
         prompt = self.prompt.expand(len(labels), -1)
         return self.decoder.embed(torch.cat([prompt, labels[:, :-1]], dim=1))
@@ -59,7 +75,7 @@ class WhisperLm(nn.Module):
     def start(self, rows: int) -> WhisperLmState:
         """A context that hears the utterance has no place here: search with `WhisperScorer`."""
         like = self.decoder.position.new_empty(rows, 0)
-        _, own = self.context.start(self._memory(None), like)
+        _, own = self.context.start(context_memory(self.context, None), like)
         past = like.new_empty(rows, len(self.decoder.layers), 0, 2 * self.decoder.size)
         state = WhisperLmState(past, own)
         for label in self.prompt[:-1]:
@@ -87,10 +103,3 @@ class WhisperLm(nn.Module):
 
         hidden = self.decoder(embedded + self.decoder.position[state.past.shape[2]], attend, cross)
         return hidden, WhisperLmState(torch.stack(grown, dim=1), own)
-
-    def _memory(self, encoded: Encoded | None) -> Any:
-        if not self.context.needs_encoder:
-            return None
-        if encoded is None:
-            raise ValueError("this context hears the utterance: give its encoder states")
-        return self.context.prepare(encoded)

@@ -6,23 +6,23 @@ from pathlib import Path
 import pytest
 import torch
 
+from fewer.decoding.forced import context_scores
 from fewer.errors import FewerError
-from fewer.ilm.methods import IlmConfig
-from fewer.models.context import Context
-from fewer.recognisers.whisper.contexts import FixedAudioContext
-from fewer.recognisers.whisper.forced import context_scores
+from fewer.ilm.config import IlmConfig
+from fewer.models.context import Context, FixedAudioContext
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis
+from fewer.search.rules import EndScoredBy, Suppression
 from tests.recognisers.tiny import noises
 
 
 def searched(whisper: WhisperRecogniser, context: Context, end_by: list[str] | None) -> list[tuple[Hypothesis, ...]]:
     """Lists of two utterances with the scores of the search itself."""
-    masks = (whisper.suppress, whisper.suppress_first)
+    rules = [Suppression(whisper.suppress, whisper.suppress_first), *([] if end_by is None else [EndScoredBy(end_by)])]
     scorer = whisper.scorer({"ilm": context})
-    fusion = Fusion([scorer], {"aed": 1.0, "ilm": -0.3}, whisper.tokenizer.end, end_by, *masks)
+    fusion = Fusion([scorer], {"aed": 1.0, "ilm": -0.3}, whisper.tokenizer.end, rules)
     encoded = whisper.listen(noises(2))
     return beam_search(fusion, encoded, torch.tensor([12, 25]), SearchOptions(5))
 
@@ -33,11 +33,11 @@ def test_given_hypotheses_get_the_searchs_own_scores(
     whisper: WhisperRecogniser, method: str, end_by: list[str] | None
 ) -> None:
     torch.manual_seed(2)
-    context: Context = whisper.new_context(IlmConfig.model_validate({"method": method, "units": 4}))
+    context: Context = IlmConfig.model_validate({"method": method, "units": 4}).new_context(whisper)
     if method == "mini_lstm":
         torch.nn.init.normal_(context.linear.weight)  # type: ignore[arg-type, union-attr]
     if method == "silence":
-        context = FixedAudioContext(whisper.decoder, torch.randn(9, whisper.decoder.size))
+        context = FixedAudioContext(whisper.attention, torch.randn(9, whisper.decoder.size))
     encoded = whisper.listen(noises(2))
     for utterance, hypotheses in enumerate(searched(whisper, context, end_by)):
         found: Sequence[float] = context_scores(whisper, context, hypotheses, encoded, utterance, end_by is None)
