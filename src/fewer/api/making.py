@@ -14,8 +14,8 @@ from fewer.data.corpora.prepare import PrepareOptions, SetSummary
 from fewer.data.corpora.prepare import prepare as prepare_corpus
 from fewer.data.corpora.split import Split
 from fewer.data.corpora.texts import Case as Letters
-from fewer.data.spelling import Case, check_case
 from fewer.data.learn_bpe import learn_subword_nmt
+from fewer.data.spelling import Case, check_case
 from fewer.data.subword_nmt import SubwordNmtTokenizer
 from fewer.data.token_store import read_text, store_tokens
 from fewer.data.tokenizer import Tokenizer
