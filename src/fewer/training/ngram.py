@@ -88,7 +88,7 @@ def count_ngrams(stream: Tensor, order: int, vocab_size: int, end: int = 0) -> l
 def discounts(counts: Tensor) -> Tensor:
     """D for a count of 0, 1, 2 and ≥ 3, in closed form from how many n-grams have the counts 1 to 4. (4,)
 
-    D_k = k − (k + 1) · Y · n_{k+1} / n_k with Y = n₁ / (n₁ + 2 n₂). Where no n-gram has the count 1, 2 or 3, or a D_k is
+    D_k = k − (k + 1) · Y · n_{k+1} / n_k with Y = n₁ / (n₁ + 2 n₂). Where no n-gram has the count 1, 2 or 3, or D_k is
     not in (0, k], as in very small or artificial texts, FALLBACK_DISCOUNTS. Without n-grams of count 4, D₃ is 3.
     """
     having = torch.bincount(counts.clamp(max=5), minlength=6).double()
