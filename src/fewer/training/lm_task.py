@@ -20,9 +20,10 @@ class LmTask(Task):
         train: Batches[TextBatch],
         dev: Batches[TextBatch],
         smoothing: float = 0.0,
+        penalised: Callable[[Any], Tensor] | None = None,
     ):
-        """make: builds the LM; parameters of it that do not require gradients stay as they are."""
-        self.make, self.train, self.dev, self.smoothing = make, train, dev, smoothing
+        """make: builds the LM; parameters of it that do not require gradients stay as they are. penalised: as L2."""
+        self.make, self.train, self.dev, self.smoothing, self.penalised = make, train, dev, smoothing, penalised
 
     def stage(self, sub_epoch: int) -> int:
         return 0
@@ -42,4 +43,4 @@ class LmTask(Task):
         return Losses(total, {"ce": plain.detach()})
 
     def penalty(self, module: nn.Module) -> Tensor | None:
-        return None
+        return None if self.penalised is None else self.penalised(module)

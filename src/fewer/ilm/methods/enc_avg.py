@@ -2,7 +2,7 @@
 
 import torch
 
-from fewer.ilm.averages import Mean
+from fewer.ilm.averages import training_mean
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import Estimation
 from fewer.ilm.method import IlmMethod
@@ -19,10 +19,7 @@ def new_context(config: IlmConfig, recogniser: Recogniser) -> ConstantContext:
 def measure(estimation: Estimation) -> ConstantContext:
     """Over all frames of speech."""
     recogniser = estimation.recogniser
-    mean = Mean(recogniser.sizes.encoder, estimation.world)
-    for _, encoded in estimation.heard(transcripts=False, shared=True):
-        mean.add(encoded.states, encoded.mask)
-    vector = recogniser.hear_only(mean.result().to(recogniser.device))
+    vector = recogniser.hear_only(training_mean(estimation, "h").to(recogniser.device))
     return ConstantContext(vector, estimation.config.zero_first(recogniser))
 
 
