@@ -42,6 +42,7 @@ from fewer.models.ngram import NGram
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
+from fewer.search.rules import EndScoredBy, Suppression
 from fewer.store.ngram_files import save_ngram
 from fewer.training.ngram import estimate
 
@@ -81,9 +82,7 @@ def systems(whisper: WhisperRecogniser, source: Path, arpa: Path | None) -> dict
             parts,
             {term: SCALES[term] for part in parts for term in part.terms},
             whisper.tokenizer.end,
-            ["aed"],
-            whisper.suppress,
-            whisper.suppress_first,
+            [Suppression(whisper.suppress, whisper.suppress_first), EndScoredBy(["aed"])],
         )
         for name, parts in scorers.items()
     }

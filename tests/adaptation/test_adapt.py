@@ -10,14 +10,14 @@ from kaldialign import edit_distance
 from fewer.adaptation import adapt as adapting
 from fewer.adaptation.adapt import AdaptOptions, adapt
 from fewer.adaptation.bundle import Length, load_bundle, read_bundle
-from fewer.adaptation.choice import OWN, WHISPER
 from fewer.decoding.decode import decode
 from fewer.decoding.system import load_system
 from fewer.errors import FewerError
 from fewer.evaluation.normalise import load_normaliser
 from fewer.files import locked
+from fewer.recognisers.whisper.recogniser import DEFAULTS
 from fewer.search.beam import SearchOptions
-from fewer.search.nbest import read_nbest
+from fewer.search.nbest import LengthPolicy, read_nbest
 from tests.recognisers.tiny import make_whisper, write_manifest
 
 TEXT = "THE CAT SAT IN THE HAT\nA CAT IN A HAT\nTHE HAT IN THE CAT\n"
@@ -48,7 +48,7 @@ def test_without_a_dev_set_scales_are_the_usual_ones(tiny: Path, data: Path, tmp
     assert facts == read_bundle(tmp_path / "b")
     assert facts.method == "zero_encoder"
     assert facts.scales == {"lm": 0.18, "ilm": -0.17, "words": 1.0}
-    assert (facts.length.exponent, facts.length.reward) == (0.0, 0.4)
+    assert (facts.length.exponent, facts.length.reward) == (1.0, 0.0)  # as Whisper alone
     assert facts.end_scored_by == ("aed",)  # Whisper alone says where an utterance ends
     assert facts.text["lines"] == 3
     bundle = load_bundle(tmp_path / "b")
@@ -58,9 +58,9 @@ def test_without_a_dev_set_scales_are_the_usual_ones(tiny: Path, data: Path, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "n.jsonl"]  # nothing else is left
 
 
-def test_shallow_fusion_alone_needs_a_reward(tiny: Path, data: Path, tmp_path: Path) -> None:
+def test_shallow_fusion_has_usual_scales_too(tiny: Path, data: Path, tmp_path: Path) -> None:
     facts = adapt(str(tiny), tmp_path / "b", options(text=(data / "domain.txt",), methods=("sf",)))
-    assert (facts.method, facts.scales, facts.length.reward) == ("sf", {"lm": 0.13}, 1.05)
+    assert (facts.method, facts.scales, facts.length.exponent) == ("sf", {"lm": 0.13}, 1.0)
     assert facts.ilm is None
 
 
@@ -176,8 +176,9 @@ def test_a_recogniser_of_its_own_kind(tones: Path, tmp_path: Path) -> None:
     assert facts.text["labels"] == 8 + 1 + 4 + 1 + 4 + 1  # "ab cd ab": lower case, no marks
     load_bundle(tmp_path / "b").fusion()
     usual = adapt(str(tones / "aed"), tmp_path / "c", options(lm=str(tones / "lm")))
-    assert usual.scales == {"lm": OWN.lm, "ilm": -OWN.ilm}
-    assert load_bundle(tmp_path / "c").length == OWN.length != WHISPER.length
+    assert usual.scales == {"lm": 0.3, "ilm": -0.2} != {"lm": DEFAULTS.lm, "ilm": -DEFAULTS.ilm}
+    assert load_bundle(tmp_path / "c").length == LengthPolicy()
+    assert usual.centred is False  # as in the paper
 
 
 def test_words_alone_will_do(tiny: Path, data: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Hypotheses that are given, and encoder states that are kept."""
+"""Hypotheses that are given get the scores of a search that finds them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from fewer.decoding.forced import context_scores
-from fewer.errors import FewerError
 from fewer.ilm.config import IlmConfig
 from fewer.models.context import Context, FixedAudioContext
-from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
+from fewer.recognisers.loader import load_recogniser
+from fewer.recognisers.whisper.recogniser import WhisperRecogniser
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis
@@ -25,6 +25,18 @@ def searched(whisper: WhisperRecogniser, context: Context, end_by: list[str] | N
     fusion = Fusion([scorer], {"aed": 1.0, "ilm": -0.3}, whisper.tokenizer.end, rules)
     encoded = whisper.listen(noises(2))
     return beam_search(fusion, encoded, torch.tensor([12, 25]), SearchOptions(5))
+
+
+@pytest.mark.parametrize("method", ["zero", "seq_avg", "mini_lstm", "state_ff", "silence"])
+def test_so_do_those_of_a_recogniser_of_ones_own(tones: Path, method: str) -> None:
+    recogniser = load_recogniser(tones / "aed")
+    torch.manual_seed(2)
+    context = IlmConfig(method=method, units=4).new_context(recogniser)
+    encoded = recogniser.listen([torch.randn(8000), torch.randn(12000)])
+    fusion = Fusion([recogniser.scorer({"ilm": context})], {"aed": 1.0, "ilm": -0.3}, recogniser.tokenizer.end)
+    for utterance, hypotheses in enumerate(beam_search(fusion, encoded, torch.tensor([6, 9]), SearchOptions(4))):
+        found = context_scores(recogniser, context, hypotheses, encoded if context.needs_encoder else None, utterance)
+        assert found == pytest.approx([hypothesis.scores["ilm"] for hypothesis in hypotheses], abs=1e-4)
 
 
 @pytest.mark.parametrize("end_by", [None, ["aed"]])
@@ -42,29 +54,3 @@ def test_given_hypotheses_get_the_searchs_own_scores(
     for utterance, hypotheses in enumerate(searched(whisper, context, end_by)):
         found: Sequence[float] = context_scores(whisper, context, hypotheses, encoded, utterance, end_by is None)
         assert found == pytest.approx([hypothesis.scores["ilm"] for hypothesis in hypotheses], abs=2e-4)
-
-
-def test_kept_encoder_states_are_taken_instead_of_encoding_again(
-    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = load_whisper(tiny)
-    first.keep_encodings(tmp_path)
-    made = first.listen(noises(2))
-    assert torch.equal(made.states, load_whisper(tiny).listen(noises(2)).states)
-    assert len(list(tmp_path.rglob("*.safetensors"))) == 2
-    second = load_whisper(tiny)
-    second.keep_encodings(tmp_path)
-    monkeypatch.setattr(second.encoder, "module", None)  # it cannot encode
-    again = second.listen(noises(2))
-    assert torch.equal(again.states, made.states)
-    assert torch.equal(again.lengths, made.lengths)
-
-
-def test_a_damaged_file_of_encoder_states_is_named(tiny: Path, tmp_path: Path) -> None:
-    whisper = load_whisper(tiny)
-    whisper.keep_encodings(tmp_path)
-    whisper.listen(noises(1))
-    (file,) = tmp_path.rglob("*.safetensors")
-    file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(FewerError, match=f"{file.name} is damaged.*delete it, and it will be made again"):
-        whisper.listen(noises(1))

@@ -15,7 +15,7 @@ from fewer.data.manifest import Manifest
 from fewer.decoding.decode import decode, encode_set, search_set
 from fewer.decoding.perplexity import measure
 from fewer.decoding.rescore import rescore
-from fewer.decoding.system import load_lm_and_tokenizer, load_system
+from fewer.decoding.system import load_system
 from fewer.errors import FewerError
 from fewer.experiments.config import ExperimentConfig
 from fewer.experiments.experiment import Experiment
@@ -25,6 +25,7 @@ from fewer.report.results import results_of
 from fewer.report.tables import markdown
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy, read_header, read_nbest
+from fewer.store.lms import load_lm_and_tokenizer
 from tests.training.processes import run_in_two_processes
 from tests.training.tones import aed_values, lm_values
 

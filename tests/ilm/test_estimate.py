@@ -22,9 +22,8 @@ from fewer.ilm.perplexity import perplexity
 from fewer.ilm.registry import all_methods
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import Context, ZeroContext
-from fewer.models.decoder import DecoderLikeLm
+from fewer.models.decoder import DecoderLikeLm, InternalLm
 from fewer.models.encoded import length_mask
-from fewer.models.internal_lm import InternalLm
 from fewer.models.lm import LstmLm
 from fewer.models.ngram import NGram
 from fewer.recognisers.aed import AedRecogniser
@@ -333,7 +332,7 @@ def test_what_was_there_stays_when_another_estimate_fails(
         raise KeyboardInterrupt
 
     stored = estimate(tones, tmp_path / "ilm", "lodr")["perplexity"]
-    monkeypatch.setattr("fewer.ilm.separate.train_model", killed)
+    monkeypatch.setattr("fewer.ilm.methods.dr.train_model", killed)
     with pytest.raises(KeyboardInterrupt):
         estimate(tones, tmp_path / "ilm", "dr")
     ilm = load_ilm(tmp_path / "ilm", recogniser)

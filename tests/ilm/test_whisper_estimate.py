@@ -9,9 +9,10 @@ from fewer.compute.world import alone
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.decoding.decode import decode
+from fewer.decoding.perplexity import measure
 from fewer.decoding.system import load_system
 from fewer.errors import FewerError
-from fewer.files import read_json
+from fewer.files import read_json, write_json
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
@@ -52,7 +53,7 @@ def test_every_method_is_estimated_loaded_and_searched_with(
     facts = estimate(tiny, sets, tmp_path / "ilm", method)
     assert facts["perplexity"]["dev"]["labels"] == 3 + sum(len(whisper.tokenizer.encode(text)) for text in TEXTS[:3])
     assert facts["perplexity"]["dev"]["ppl_label"] > 1
-    system = load_system(whisper, ilm=tmp_path / "ilm")
+    system = load_system(whisper, ilm=tmp_path / "ilm", centred=False)
     decode(system, sets / "dev.jsonl", tmp_path / "nbest.jsonl", {"ilm": -0.2}, SearchOptions(beam=3, max_length=8))
     for row, nbest in enumerate(read_nbest(tmp_path / "nbest.jsonl")):
         best = nbest.hypotheses[0]
@@ -139,6 +140,26 @@ def test_what_a_transformer_decoder_does_not_have_is_refused(tiny: Path, sets: P
     for method, reason in (("decoder_like", "no language model like this decoder"), ("state_ff", "an LSTM decoder")):
         with pytest.raises(FewerError, match=f"{method} .*{reason}"):
             estimate(tiny, sets, tmp_path / method, method)
+
+
+def test_an_ilm_is_of_one_language_and_task(tmp_path: Path) -> None:
+    model = make_whisper(tmp_path / "whisper", multilingual=True)
+    dev = write_manifest(tmp_path / "dev.jsonl", ["the cat"])
+    config = IlmConfig(method="zero", language="de", task="translate")
+    facts = estimate_ilm(model, config, tmp_path / "ilm", dev=dev)
+    assert load_system(model, ilm=tmp_path / "ilm", language="de", task="translate").ilm is not None
+    assert measure(tmp_path / "ilm", dev, model) == facts["perplexity"]["dev"]
+    with pytest.raises(FewerError, match="another recogniser"):
+        load_system(model, ilm=tmp_path / "ilm", language="de")
+
+
+def test_an_ilm_folder_without_a_task_is_of_a_transcribing_recogniser(tiny: Path, sets: Path, tmp_path: Path) -> None:
+    """As versions before wrote it."""
+    estimate(tiny, sets, tmp_path / "ilm", "zero")
+    facts = read_json(tmp_path / "ilm" / "ilm.json")
+    assert facts["config"].pop("task") == "transcribe"
+    write_json(tmp_path / "ilm" / "ilm.json", facts)
+    assert load_system(tiny, ilm=tmp_path / "ilm").ilm is not None
 
 
 def test_an_ilm_of_another_whisper_is_refused(tiny: Path, sets: Path, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import soundfile
 import torch
 from torch import Tensor
 
-from fewer.adaptation.searching import Models, Search, Wishes, load_search
+from fewer.adaptation.searching import Models, Options, load_search
+from fewer.decoding.system import Search
 from fewer.models.encoded import Encoded
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy
@@ -70,7 +71,7 @@ class Impatient:
 @pytest.fixture(scope="module")
 def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
     folder = make_whisper(tmp_path_factory.mktemp("whisper"), sharpness=0.25)
-    return load_search(Models(folder), Wishes(beam=3))
+    return load_search(Models(folder), Options(beam=3))
 
 
 @pytest.fixture

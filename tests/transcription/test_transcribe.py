@@ -12,7 +12,6 @@ from fewer.adaptation.searching import Models, Options, load_search
 from fewer.decoding.system import Search
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
-from fewer.search.beam import SearchOptions
 from fewer.search.nbest import Hypothesis
 from fewer.transcription import transcribe as recipe
 from fewer.transcription.transcribe import TranscribeOptions, Transcriber, is_repetitive
@@ -208,7 +207,7 @@ def test_windows_that_the_recogniser_cannot_hear_are_refused(search: Search) -> 
 
 
 def test_a_recogniser_of_our_own_transcribes(tones: Path) -> None:
-    search = load_search(Models(tones / "aed"), Options(), SearchOptions(beam=3))
+    search = load_search(Models(tones / "aed"), Options(beam=3))
     files = sorted((tones / "audio").glob("dev-*.wav"))
     transcripts = list(Transcriber(search).transcribe(files))
     assert len(transcripts) == len(files)

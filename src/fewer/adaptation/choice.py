@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fewer.data.manifest import Manifest
-from fewer.decoding.decode import HeldSet, encode_set, search_set
+from fewer.decoding.decode import hold_set, search_set
 from fewer.decoding.system import System
 from fewer.decoding.tunable import identity, tuning_method
 from fewer.evaluation.wer import Comparison, Result, compare
@@ -31,7 +31,7 @@ WORDS_RANGE = (0.0, 2.0)
 def usual_scales(defaults: Defaults, method: str) -> Scales:
     """Of a method that was not tuned."""
     terms = {"none": (), "sf": ("lm",)}.get(method, ("lm", "ilm"))
-    return Scales(signed(defaults.scales(terms)), defaults.options(terms).length)
+    return Scales(signed(defaults.scales(terms)), defaults.search.length)
 
 
 class Trials:
@@ -40,10 +40,10 @@ class Trials:
     def __init__(self, recogniser: Recogniser, manifest: Path, metric: Metric, search: SearchOptions, work: Path):
         """work: folder for encoder states that have no room in memory."""
         self.recogniser, self.manifest, self.metric, self.search = recogniser, manifest, metric, search
-        self.batches = HeldSet(encode_set(System(recogniser), Manifest(manifest)), work)
+        self.batches = hold_set(recogniser, Manifest(manifest), work)
 
     def __len__(self) -> int:
-        return len(self.batches.source.manifest)
+        return len(self.batches.manifest)
 
     def result(self, system: System, scales: Scales) -> Result:
         """One decode, scored."""

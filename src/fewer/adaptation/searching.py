@@ -87,7 +87,7 @@ def load_search(models: Models, options: Options = Options()) -> Search:
     scales = signed(defaults.scales(models.parts))
     scales |= {term: scale for term, scale in options.scales.items() if term in scales}
     scales |= {"ctc": models.ctc_scale} if models.ctc_scale else {}
-    return Search(system, scales, options.search(defaults.options(models.parts)))
+    return Search(system, scales, options.search(defaults.search))
 
 
 def _from_bundle(models: Models, options: Options) -> Search:

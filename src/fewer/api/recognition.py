@@ -15,9 +15,9 @@ from fewer.api.results import NBestLists, Transcription, Transcriptions
 from fewer.compute.world import joined
 from fewer.config import parse_config
 from fewer.data.manifest import Manifest
-from fewer.decoding.decode import HeldSet, encode_set
+from fewer.decoding.decode import hold_set
 from fewer.decoding.rescore import rescore as rescore_lists
-from fewer.decoding.system import System, load_system
+from fewer.decoding.system import load_system
 from fewer.decoding.tunable import identity, tuning_method
 from fewer.errors import FewerError
 from fewer.evaluation.alignment import Rules
@@ -258,7 +258,7 @@ def tune(
     metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
     folders, end_terms = paths(ilm), None if end_by is None else listed(end_by)
     check_end_by(end_terms, ["aed", *(["lm"] if lm else []), *(["ilm"] if folders else []), *(["ctc"] if ctc else [])])
-    batches = HeldSet(encode_set(System(recogniser), Manifest(manifest, transcripts=False)), out / "encodings")
+    batches = hold_set(recogniser, Manifest(manifest, transcripts=False), out / "encodings")
     methods = []
     for folder in ([None] if sf or not folders else []) + list(folders):
         name = folder.name if folder is not None else "sf" if lm else "none"

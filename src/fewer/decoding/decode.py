@@ -1,18 +1,21 @@
 """Decoding a set: batches by length, one search after another, N-best lists in the manifest's order."""
 
+import contextlib
 import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from fewer.compute.processes import divided
 from fewer.compute.world import World, alone
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
+from fewer.data.plan import Items
 from fewer.decoding.system import System
 from fewer.errors import FewerError
 from fewer.files import check_output, fingerprint
@@ -47,58 +50,36 @@ class EncodedBatch:
 
 
 class EncodedSet(Sequence[EncodedBatch]):
-    """The batches of (this process's share of) a set; each is encoded whenever it is asked for."""
+    """The batches of (this process's share of) a set, each encoded whenever it is asked for, unless it is kept.
 
-    def __init__(self, recogniser: Recogniser, manifest: Manifest, world: World):
-        self.recogniser, self.manifest = recogniser, manifest
+    Used as a context manager, all are encoded at once: processes that are forked then need not.
+    """
+
+    def __init__(self, recogniser: Recogniser, manifest: Manifest, world: World, kept: KeptTensors):
+        self.recogniser, self.manifest, self.kept = recogniser, manifest, kept
         self.batches = recogniser.batches(manifest, BATCH)
         plan = self.batches.plan(1)
         groups = [items for step in range(len(plan)) for items in plan.group(step, world.rank, world.size)]
         self.groups = [items for items in groups if len(items)]
+        self.marks = fingerprint(recogniser.fingerprint, manifest.path)
 
     def __len__(self) -> int:
         return len(self.groups)
 
     def __getitem__(self, index: Any) -> Any:
-        return EncodedBatch(self.utterances(index), self.encoded(index))
-
-    def utterances(self, index: int) -> list[Utterance]:
-        """Of a batch."""
-        items = self.groups[index].tolist()
-        return [_utterance(item, self.manifest[item]) for item in items]
-
-    def encoded(self, index: int) -> Encoded:
-        """What the encoder says of a batch."""
-        batch = self.batches.load(self.groups[index], 1)
-        encoded = self.recogniser.encode(batch)
-        for id, frames in zip(batch.ids, encoded.lengths.tolist(), strict=True):
+        items = self.groups[index]
+        utterances = [_utterance(item, self.manifest[item]) for item in items.tolist()]
+        ids = [utterance.id for utterance in utterances]
+        encoded = Encoded(**self.kept.get(fingerprint(self.marks, *ids)[:32], lambda: self._encode(items)))
+        for id, frames in zip(ids, encoded.lengths.tolist(), strict=True):
             if frames < 1:
                 raise FewerError(f"utterance {id} is too short: the encoder leaves no frame of it")
-        return encoded
+        return EncodedBatch(utterances, encoded)
 
+    def _encode(self, items: Items) -> dict[str, Tensor]:
+        return self.recogniser.encode(self.batches.load(items, 1)).tensors()
 
-class HeldSet(Sequence[EncodedBatch]):
-    """The same for many searches: encoded once, in memory up to a budget, the others in files.
-
-    A recogniser that keeps its encoder states on disk anyway needs no other files.
-    """
-
-    def __init__(self, source: EncodedSet, folder: Path, memory: int = MEMORY):
-        self.source = source
-        self.kept = KeptTensors(None if source.recogniser.encodings is not None else folder, memory)
-        self.marks = fingerprint(source.recogniser.fingerprint, source.manifest.path)
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def __getitem__(self, index: Any) -> Any:
-        utterances = self.source.utterances(index)
-        key = fingerprint(self.marks, *(utterance.id for utterance in utterances))[:32]
-        kept = self.kept.get(key, lambda: self.source.encoded(index).tensors())
-        return EncodedBatch(utterances, Encoded(**kept))
-
-    def __enter__(self) -> "HeldSet":
-        """Encode everything now, so that processes that are forked later need not."""
+    def __enter__(self) -> "EncodedSet":
         for index in range(len(self)):
             self[index]
         return self
@@ -111,7 +92,16 @@ class HeldSet(Sequence[EncodedBatch]):
 
 def encode_set(system: System, manifest: Manifest, world: World | None = None) -> EncodedSet:
     """Run the encoder over (this process's share of) a set."""
-    return EncodedSet(system.recogniser, manifest, world or alone())
+    return EncodedSet(system.recogniser, manifest, world or alone(), KeptTensors())
+
+
+def hold_set(recogniser: Recogniser, manifest: Manifest, folder: Path, memory: int = MEMORY) -> EncodedSet:
+    """The same for many searches: encoded once, in memory up to a budget, the others in files of a folder.
+
+    A recogniser that keeps its encoder states on disk anyway needs no other files.
+    """
+    kept = KeptTensors(folder if recogniser.encodings is None else None, memory)
+    return EncodedSet(recogniser, manifest, alone(), kept)
 
 
 def _utterance(index: int, cut: Any) -> Utterance:
@@ -203,7 +193,7 @@ def _in_order(parts: list[tuple[str, list[int]]]) -> Iterator[NBest]:
                 places.append((index, path, offset))
                 stream.readline()
                 offset = stream.tell()
-    with ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         streams = {path: stack.enter_context(open(path, "rb")) for path, _ in parts}
         for _, path, offset in sorted(places):
             streams[path].seek(offset)

@@ -29,18 +29,15 @@ def context_scores(
     end = recogniser.tokenizer.end
     rows = [torch.tensor([*h.tokens, end] if h.ended else [*h.tokens], dtype=torch.long) for h in hypotheses]
     labels, _ = pad(rows, empty=torch.zeros(0, dtype=torch.long))  # (H, N)
-    places: dict[tuple[int, ...], int] = {}  # prefix -> which of the distinct ones
-    first: list[tuple[int, int]] = []  # where each, the empty one to begin with, is found: hypothesis, position
+    first: dict[tuple[int, ...], tuple[int, int]] = {}  # prefix -> where it is found: hypothesis, position
     for row, tokens in enumerate(rows):
         for position in range(len(tokens)):
-            prefix = tuple(tokens[:position].tolist())
-            if prefix not in places:
-                places[prefix] = len(first)
-                first.append((row, position))
+            first.setdefault(tuple(tokens[:position].tolist()), (row, position))
+    places = {prefix: place for place, prefix in enumerate(first)}  # the empty one comes first
     lm = recogniser.language_model(context)
     heard = None if encoded is None else encoded.select(torch.tensor([utterance]))
     hidden = lm.hidden(labels.to(recogniser.device), heard)  # (H, N, D)
-    where = torch.tensor(first)  # (prefixes, 2)
+    where = torch.tensor(list(first.values()))  # (prefixes, 2)
     logits = lm.logits(hidden[where[:, 0], where[:, 1]]).cpu()  # (prefixes, V)
     for mask, these in ((recogniser.suppress_first, logits[:1]), (recogniser.suppress, logits[1:])):
         if mask is not None:

@@ -10,11 +10,10 @@ from itertools import islice
 
 from fewer.decoding.decode import EncodedBatch
 from fewer.decoding.forced import context_scores
-from fewer.decoding.system import System, search_rules
+from fewer.decoding.system import System
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
 from fewer.search.forced import add_terms
-from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis, NBest
 from fewer.tuning.methods import Method
 from fewer.tuning.space import Scales
@@ -44,9 +43,7 @@ def with_ilm(system: System, lists: list[NBest], encode: Encode) -> list[NBest]:
     if ilm is None:
         return lists
     if ilm.separate is not None:
-        scorers = [scorer for scorer in system.scorers() if "ilm" in scorer.terms]
-        rules = search_rules(recogniser, system.end_by(["ilm"]))
-        fusion = Fusion(scorers, {}, recogniser.tokenizer.end, rules)
+        fusion = system.fusion({}, [scorer for scorer in system.scorers() if "ilm" in scorer.terms])
         return add_terms(fusion, ((ids, ids) for ids in _groups([nbest.id for nbest in lists])), lists)
     assert ilm.context is not None
     by_id = {nbest.id: nbest for nbest in lists}

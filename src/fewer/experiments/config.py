@@ -95,7 +95,7 @@ class Row(Config):
 
     @property
     def label(self) -> str:
-        return self.title or facts_of(self.method).symbol
+        return self.title or facts_of(self.method).symbol or self.method
 
     @property
     def estimates(self) -> bool:

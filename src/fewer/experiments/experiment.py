@@ -19,7 +19,7 @@ from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
 from fewer.data.tokenizer import Tokenizer
 from fewer.data.tokenizers import load_tokenizer, train_characters, train_sentencepiece, train_words
-from fewer.decoding.decode import HeldSet, decode, encode_set, header
+from fewer.decoding.decode import EncodedSet, decode, encode_set, header, hold_set
 from fewer.decoding.second_pass import reranked, second_pass_method, united, with_ilm
 from fewer.decoding.system import System, load_system
 from fewer.decoding.tunable import identity, tuning_method
@@ -255,8 +255,8 @@ class Experiment:
             rows = [row for row in config.rows if config.recogniser_of(row) == name]
             if all(self._is_tuned(row) for row in rows):
                 continue
-            encoded = encode_set(System(self._loaded(name)), Manifest(config.tune, transcripts=False))
-            with HeldSet(encoded, self.folder / "encodings") as batches:
+            manifest = Manifest(config.tune, transcripts=False)
+            with hold_set(self._loaded(name), manifest, self.folder / "encodings") as batches:
                 for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is
                     same = [row for row in rows if config.lm_of(row) == lm]
                     for make, again in ((self._method, False), (self._second_pass_method, True)):
@@ -286,12 +286,12 @@ class Experiment:
         options = options_of([term for method in methods for term in method.terms], self.config.tuning)
         tune_all(methods, options, self.metric, self.folder / "tuning", Path(self.config.tune).stem)
 
-    def _method(self, row: Row, batches: HeldSet) -> Method:
+    def _method(self, row: Row, batches: EncodedSet) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
         method = tuning_method(row.key, system, batches, search, self._marks(system), self.config.processes)
         return replace(method, options=row.tuning)
 
-    def _second_pass_method(self, row: Row, batches: HeldSet) -> Method:
+    def _second_pass_method(self, row: Row, batches: EncodedSet) -> Method:
         system = self.system(row)
         sources = [chosen_decode(self.folder / "tuning" / name) for name in row.second_pass]
         marks = fingerprint(self._marks(system), *sources)

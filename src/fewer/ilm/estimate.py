@@ -89,18 +89,20 @@ class Estimation:
     def __init__(
         self, config: IlmConfig, recogniser: Recogniser, out: Path, world: World, train: Path | None, dev: Path | None
     ):
+        """train, dev: what the method needs of them."""
         self.config, self.recogniser, self.out, self.world = config, recogniser, out, world
-        self.method, self.given = all_methods()[config.method], {"train": train, "dev": dev}
+        self.method = all_methods()[config.method]
+        self.given: Any = (train, dev)
 
     @cached_property
     def train(self) -> Path:
         """The training set, with the recogniser's own transcripts if they are to be taken."""
-        return self._set("train")
+        return self.transcribed(self.given[0])
 
     @cached_property
     def dev(self) -> Path:
         """The set that tells when to stop."""
-        return self._set("dev")
+        return self.transcribed(self.given[1])
 
     def run(self) -> None:
         context = self.method.estimate(self)
@@ -115,8 +117,7 @@ class Estimation:
 
     def heard(self, transcripts: bool = True, shared: bool = False) -> Iterator[tuple[Batch, Encoded]]:
         """The utterances of the training set, encoded. shared: this process's part of them only."""
-        manifest = self.train if transcripts else self.given["train"]
-        assert manifest is not None
+        manifest = self.train if transcripts else self.given[0]
         batches = self.recogniser.batches(Manifest(manifest, transcripts=transcripts), IN_ORDER, transcripts)
         for batch in shown(batches, self.config.method, self.world if shared else None):
             yield batch, self.recogniser.encode(batch)
@@ -150,11 +151,6 @@ class Estimation:
             batches = self.recogniser.batches(Manifest(manifest, transcripts=False), IN_ORDER)
             own_transcripts(self.recogniser, batches, own, self.world)
         return own
-
-    def _set(self, name: str) -> Path:
-        manifest = self.given[name]
-        assert manifest is not None
-        return self.transcribed(manifest)
 
 
 def _has_text(manifest: Path) -> bool:

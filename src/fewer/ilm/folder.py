@@ -20,8 +20,7 @@ from fewer.models.context import Context
 from fewer.models.lm import LanguageModel
 from fewer.recognisers.recogniser import Recogniser
 from fewer.store.checkpoint import load_tensors, save_tensors
-from fewer.store.model_folder import load_model
-from fewer.store.ngram_files import load_ngram
+from fewer.store.lms import load_lm
 
 FORMAT = "fewer-ilm/1"
 FACTS, CONTEXT, LM, NGRAM = "ilm.json", "context.safetensors", "lm", "ngram.safetensors"
@@ -75,7 +74,8 @@ def load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
     if facts.get("recogniser") != recogniser.fingerprint:
         raise FewerError(f"{folder} was estimated from another recogniser; estimate it anew with `fewer ilm`")
     if all_methods()[config.method].context is None:
-        return Ilm(config, None, _separate(folder, recogniser), facts)
+        lm = folder / NGRAM if (folder / NGRAM).exists() else folder / LM
+        return Ilm(config, None, load_lm(lm, recogniser.tokenizer), facts)
     context = config.new_context(recogniser)
     tensors, _ = load_tensors(folder / CONTEXT, "was it copied whole?")
     if "states" in tensors:  # a recording may have any number of frames
@@ -85,12 +85,3 @@ def load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
     except RuntimeError as error:
         raise FewerError(f"{folder / CONTEXT} does not fit the recogniser: {error}") from error
     return Ilm(config, context.eval().requires_grad_(False), None, facts)
-
-
-def _separate(folder: Path, recogniser: Recogniser) -> LanguageModel:
-    if (folder / NGRAM).exists():
-        return load_ngram(folder / NGRAM, recogniser.tokenizer.labels, recogniser.tokenizer.end)
-    loaded = load_model(folder / LM)
-    if loaded.tokenizer.fingerprint != recogniser.tokenizer.fingerprint:
-        raise FewerError(f"{folder / LM} was trained with another tokenizer than the recogniser")
-    return loaded.lm

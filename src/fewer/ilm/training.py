@@ -34,18 +34,14 @@ def internal_lm(estimation: Estimation) -> Any:
 def train_context(estimation: Estimation, task: Task, marks: str) -> Context:
     """Train the task's module, an `internal_lm`."""
     config, world = estimation.config, estimation.world
-    settings = TrainerConfig(
-        seed=config.seed,
-        sub_epochs=config.sub_epochs,
-        schedule=schedule(config),
-        device=str(world.device),
-    )
+    options: dict[str, Any] = {"schedule": schedule(config), "device": str(world.device)}
+    settings = TrainerConfig(seed=config.seed, sub_epochs=config.sub_epochs, **options)
     module: Any = Trainer(task, settings, estimation.out, world, marks).run()
     context: Context = module.context
     return context
 
 
 def schedule(config: IlmConfig) -> ScheduleConfig:
-    """The rate without warm-up; without `newbob`, halved after every part of a pass that hardly improves the dev set."""
+    """The rate without warm-up; by default halved after every part of a pass that hardly improves the dev set."""
     newbob = config.newbob or NewbobConfig(decay=0.5, window=1, hold=1, threshold=-0.002, relative_to_rate=False)
     return ScheduleConfig(peak=config.learning_rate, newbob=newbob)

@@ -5,7 +5,7 @@ decoder-like LM are this one class with different contexts.
 """
 
 from contextlib import AbstractContextManager
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from pydantic import Field
@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fewer.config import Config
-from fewer.models.context import Context, ZeroContext
+from fewer.models.context import Context, ZeroContext, context_memory
+from fewer.models.encoded import Encoded
 from fewer.models.lstm import Lstm, LstmState, ZoneoutLstm, glorot_, init_linear, normal_
 from fewer.models.shared import ManySteps
 
@@ -189,25 +190,59 @@ class DecoderLikeLmConfig(DecoderConfig):
     initial: Literal["glorot", "normal"] = "glorot"  # first weights; normal: N(0, 0.1), biases too
 
 
-class DecoderLikeLm(nn.Module):
-    """An LM with the decoder's exact topology and no context: what the decoder could learn from transcripts alone."""
+class ContextLm(nn.Module):
+    """A decoder under a context, seen as any other language model."""
 
-    def __init__(self, config: DecoderLikeLmConfig):
+    decoder: Any  # that of the paper's models; other recognisers' have classes of their own
+
+    def __init__(self, decoder: Any, context: Context):
         super().__init__()
-        self.config, self.vocab_size = config, config.vocab_size
-        self.decoder = Decoder(config, config.vocab_size, 0)
-        if config.initial == "normal":
-            normal_(self)
-        self.context = ZeroContext(0)
+        self.decoder, self.context, self.vocab_size = decoder, context, decoder.vocab_size
 
-    def log_probs(self, labels: Tensor) -> Tensor:
-        """log P(labels[i] = v | labels[<i]) for every v. (B, N) -> (B, N, V)"""
-        return functional.log_softmax(self.decoder.teacher_forced(self.context, None, labels).logits, dim=-1)
+    def log_probs(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
+        """log P(labels[i] = v | labels[<i]) for every v; `encoded` where the context hears the utterance.
 
-    def start(self, rows: int) -> DecoderState:
+        (B, N) -> (B, N, V)
+        """
+        return functional.log_softmax(self.logits(self.hidden(labels, encoded)), dim=-1)
+
+    def hidden(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
+        """What the output layer reads at each label. (B, N) -> (B, N, R / 2)"""
+        memory = context_memory(self.context, encoded)
+        hidden: Tensor = self.decoder.teacher_forced(self.context, memory, labels).hidden
+        return hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(…, R / 2) -> (…, V)"""
+        logits: Tensor = self.decoder.logits(hidden)
+        return logits
+
+    def start(self, rows: int) -> Any:
         return self.decoder.start(self.context, None, rows)
 
-    def step(self, state: DecoderState, labels: Tensor) -> tuple[Tensor, DecoderState]:
+    def step(self, state: Any, labels: Tensor) -> tuple[Tensor, Any]:
         """Next label's log-probabilities after reading `labels`, -1 before the first. (rows,) -> (rows, V)"""
         logits, state = self.decoder.step(self.context, None, state, labels)
         return functional.log_softmax(logits, dim=-1), state
+
+
+class InternalLm(ContextLm):
+    """P_ILM(y) = P_AED(y | c_i = ĉ_i). The decoder is frozen and in evaluation mode; only the context may learn."""
+
+    def __init__(self, decoder: Any, context: Context):
+        super().__init__(decoder.requires_grad_(False), context)
+        self.eval()
+
+    def train(self, mode: bool = True) -> Self:
+        """Dropout stays off: the decoder's is not to be trained, and the small contexts have none."""
+        return super().train(False)
+
+
+class DecoderLikeLm(ContextLm):
+    """An LM with the decoder's exact topology and no context: what the decoder could learn from transcripts alone."""
+
+    def __init__(self, config: DecoderLikeLmConfig):
+        super().__init__(Decoder(config, config.vocab_size, 0), ZeroContext(0))
+        self.config = config
+        if config.initial == "normal":
+            normal_(self)

@@ -9,13 +9,12 @@ from torch import Tensor
 from fewer.config import read_yaml
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
-from fewer.errors import FewerError
 from fewer.files import fingerprint
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import Context
 from fewer.models.ctc_prefix import CtcPrefixScorer
+from fewer.models.decoder import InternalLm
 from fewer.models.encoded import Encoded
-from fewer.models.internal_lm import InternalLm
 from fewer.recognisers.recogniser import Recogniser, Sizes
 from fewer.search.scorer import Scorer
 from fewer.store.model_folder import CONFIG, LoadedModel
@@ -29,8 +28,7 @@ class AedRecogniser(Recogniser):
     def __init__(self, loaded: LoadedModel):
         self.loaded, self.aed = loaded, loaded.aed
         self.tokenizer, self.fingerprint = loaded.tokenizer, loaded.fingerprint
-        if loaded.features is None:
-            raise FewerError("this is a language model, but a recogniser is needed here")
+        assert loaded.features is not None  # of a recogniser
         self.features = loaded.features
         self.sampling_rate = self.features.sampling_rate
         self.device = next(self.aed.parameters()).device

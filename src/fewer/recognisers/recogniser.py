@@ -6,9 +6,9 @@ defaults suit it, and what its decoder makes of another context, which is what i
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,10 +18,9 @@ from fewer.data.manifest import Manifest
 from fewer.data.style import Look, PlainStyle, Style
 from fewer.data.tokenizer import Tokenizer
 from fewer.models.context import Context
+from fewer.models.decoder import InternalLm
 from fewer.models.encoded import Encoded
-from fewer.models.lm import LanguageModel
 from fewer.search.beam import SearchOptions
-from fewer.search.nbest import LengthPolicy
 from fewer.search.scorer import Scorer
 from fewer.store.kept import KeptTensors
 
@@ -30,7 +29,7 @@ from fewer.store.kept import KeptTensors
 class Defaults:
     """What suits a recogniser where the user, a bundle or a dev set says nothing else."""
 
-    search: SearchOptions = field(default_factory=SearchOptions)  # beam and length policy, without a language model
+    search: SearchOptions = field(default_factory=SearchOptions)  # beam and length policy
     end_scored_by: tuple[str, ...] | None = None  # terms that score the end label; None: all
     centred: bool = False  # language models are centred: it can skip speech, which they must not reward
     longest_loop: int = 0  # hypotheses that repeat so many labels or fewer are dropped; 0: they are not
@@ -38,9 +37,7 @@ class Defaults:
     method: str = "zero"  # of estimating the internal LM
     lm: float = 0.3  # λ1 and λ2 with an internal LM
     ilm: float = 0.2
-    length: LengthPolicy = field(default_factory=LengthPolicy)
     sf_lm: float = 0.3  # λ1 without
-    sf_length: LengthPolicy = field(default_factory=LengthPolicy)
     hotwords: float = 1.0  # what the weights of hotwords are multiplied by
     tuning: Mapping[str, Any] = field(default_factory=dict)  # where tuning starts and looks: `TuneOptions`
 
@@ -48,12 +45,6 @@ class Defaults:
         """Those of the terms that are used beside the recogniser, as users give them: positive."""
         usual = {"lm": self.lm if "ilm" in terms else self.sf_lm, "ilm": self.ilm, "words": self.hotwords}
         return {term: usual[term] for term in terms}
-
-    def options(self, terms: Collection[str]) -> SearchOptions:
-        """Beam and length policy of a search with these terms beside the recogniser."""
-        if "lm" not in terms:
-            return self.search
-        return replace(self.search, length=self.length if "ilm" in terms else self.sf_length)
 
 
 class Sizes(NamedTuple):
@@ -63,22 +54,6 @@ class Sizes(NamedTuple):
     context: int  # of what a context says: D_enc; for Whisper, layers · D
     embedding: int  # E, of a label
     state: int | None  # D_dec, of the decoder's state; None: it has none
-
-
-class InternalLanguageModel(LanguageModel, Protocol):
-    """The decoder under a context. `encoded` is needed where the context hears the utterance."""
-
-    context: Context
-
-    def log_probs(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor: ...
-
-    def hidden(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
-        """What the output layer reads at each label. (B, N) -> (B, N, H)"""
-        ...
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(…, H) -> (…, V)"""
-        ...
 
 
 class Recogniser(ABC):
@@ -143,7 +118,7 @@ class Recogniser(ABC):
         return None
 
     @abstractmethod
-    def language_model(self, context: Context) -> InternalLanguageModel:
+    def language_model(self, context: Context) -> InternalLm:
         """The decoder under a context, as a language model by itself."""
 
     @abstractmethod

@@ -1,32 +1,20 @@
-"""The methods of a table, in the paper's order, with a line on each."""
+"""The methods of a table: those of internal LMs, and those that subtract nothing."""
 
-from typing import NamedTuple
-
-from fewer.ilm.method import LAST
+from fewer.ilm.method import IlmMethod
 from fewer.ilm.registry import all_methods
 
-
-class MethodFacts(NamedTuple):
-    """What a reader of a table wants to know of a method."""
-
-    symbol: str  # as tables print it
-    about: str = ""
-    order: tuple[int, int] = LAST  # tables draw a line between groups, which are the first numbers
-
-
-WITHOUT_ILM: dict[str, MethodFacts] = {
-    "none": MethodFacts("None", "The recogniser alone.", (0, 0)),
-    "sf": MethodFacts("Shallow fusion", "Adds the external language model and subtracts nothing.", (1, 0)),
-    "train_w_lm": MethodFacts(
-        "Train w. LM", "Recogniser trained together with the external language model; nothing subtracted.", (2, 0)
+WITHOUT_ILM = {
+    "none": IlmMethod("none", "The recogniser alone.", "None", (0, 0)),
+    "sf": IlmMethod("sf", "Adds the external language model and subtracts nothing.", "Shallow fusion", (1, 0)),
+    "train_w_lm": IlmMethod(
+        "train_w_lm",
+        "Recogniser trained together with the external language model; nothing subtracted.",
+        "Train w. LM",
+        (2, 0),
     ),
 }
 
 
-def facts_of(name: str) -> MethodFacts:
+def facts_of(name: str) -> IlmMethod:
     """Of a row of a table; a method that is not known here, such as another user's own, comes last."""
-    if name in WITHOUT_ILM:
-        return WITHOUT_ILM[name]
-    if (method := all_methods().get(name)) is None:
-        return MethodFacts(name)
-    return MethodFacts(method.symbol or name, method.description, method.order)
+    return WITHOUT_ILM.get(name) or all_methods().get(name) or IlmMethod(name)

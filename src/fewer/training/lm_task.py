@@ -25,14 +25,8 @@ class LmTask(Task):
         """make: builds the LM; parameters of it that do not require gradients stay as they are. penalised: as L2."""
         self.make, self.train, self.dev, self.smoothing, self.penalised = make, train, dev, smoothing, penalised
 
-    def stage(self, sub_epoch: int) -> int:
-        return 0
-
     def build(self, stage: int) -> nn.Module:
         return self.make()
-
-    def grow(self, old: nn.Module, new: nn.Module) -> None:
-        raise NotImplementedError("a language model does not grow")
 
     def losses(self, module: Any, batch: TextBatch, moment: Moment) -> Losses:
         log_probs = module.log_probs(batch.labels)  # (B, N, V)

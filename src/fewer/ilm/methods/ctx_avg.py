@@ -1,9 +1,8 @@
 """ĉ_i = E_D[c]: the mean attention context of the training set, teacher-forced."""
 
-from fewer.ilm.averages import training_mean
 from fewer.ilm.estimate import Estimation
 from fewer.ilm.method import IlmMethod
-from fewer.ilm.methods.enc_avg import new_context
+from fewer.ilm.methods.enc_avg import new_context, training_mean
 from fewer.models.context import ConstantContext
 
 

@@ -2,8 +2,7 @@
 
 from fewer.ilm.estimate import Estimation
 from fewer.ilm.method import IlmMethod
-from fewer.ilm.separate import train_lm
-from fewer.recognisers.recogniser import Recogniser
+from fewer.ilm.methods.dr import train_lm
 
 
 def estimate(estimation: Estimation) -> None:
@@ -12,12 +11,7 @@ def estimate(estimation: Estimation) -> None:
     train_lm(estimation, model)
 
 
-def supports(recogniser: Recogniser) -> str | None:
-    if recogniser.decoder_like_lm() is not None:
-        return None
-    return "is for recognisers of `fewer train`: there is no language model like this decoder; take dr"
-
-
+UNLIKE = "is for recognisers of `fewer train`: there is no language model like this decoder; take dr"
 METHOD = IlmMethod(
     "decoder_like",
     "Subtracts a separate LM of the decoder's topology, trained on the transcripts.",
@@ -25,5 +19,5 @@ METHOD = IlmMethod(
     order=(4, 0),
     needs=("transcripts", "dev"),
     estimate=estimate,
-    supports=supports,
+    supports=lambda recogniser: UNLIKE if recogniser.decoder_like_lm() is None else None,
 )

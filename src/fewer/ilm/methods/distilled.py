@@ -59,15 +59,9 @@ class TeachingTask(Task):
     def __init__(self, estimation: Estimation, train: TaughtBatches, dev: TaughtBatches):
         self.estimation, self.train, self.dev = estimation, train, dev
 
-    def stage(self, sub_epoch: int) -> int:
-        return 0
-
     def build(self, stage: int) -> nn.Module:
         module: nn.Module = internal_lm(self.estimation)
         return module
-
-    def grow(self, old: nn.Module, new: nn.Module) -> None:
-        raise NotImplementedError("an internal LM does not grow")
 
     def losses(self, module: Any, batch: TaughtBatch, moment: Moment) -> Losses:
         mask = length_mask(batch.label_lengths, batch.labels.shape[1])
@@ -75,9 +69,6 @@ class TeachingTask(Task):
         student = functional.log_softmax(module.logits(module.hidden(batch.labels)[mask]), dim=-1)
         divergence = functional.kl_div(student, teacher, reduction="sum", log_target=True)
         return Losses(divergence, {"kl": divergence.detach()})
-
-    def penalty(self, module: nn.Module) -> Tensor | None:
-        return None
 
     def watched(self, sub_epoch: int) -> str:
         return "kl"

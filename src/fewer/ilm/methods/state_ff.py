@@ -36,12 +36,7 @@ def new_context(config: IlmConfig, recogniser: Recogniser) -> StateContext:
     return StateContext(recogniser.sizes.state, recogniser.sizes.context, config.units)
 
 
-def supports(recogniser: Recogniser) -> str | None:
-    if recogniser.sizes.state is not None:
-        return None
-    return "needs the state of an LSTM decoder, which this recogniser has not; take mini_lstm"
-
-
+STATELESS = "needs the state of an LSTM decoder, which this recogniser does not have; take mini_lstm"
 METHOD = IlmMethod(
     "state_ff",
     "Internal LM: a small net of the decoder's state gives the context.",
@@ -50,5 +45,5 @@ METHOD = IlmMethod(
     needs=("transcripts", "dev"),
     context=new_context,
     estimate=train_on_text,
-    supports=supports,
+    supports=lambda recogniser: STATELESS if recogniser.sizes.state is None else None,
 )

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from fewer.models.context import Context, context_memory
+from fewer.models.decoder import InternalLm
 from fewer.models.encoded import Encoded
 from fewer.recognisers.whisper.contexts import cross_sequence, cross_step
 from fewer.recognisers.whisper.decoder import WhisperDecoder, join_heads, split_heads
@@ -20,30 +21,15 @@ class WhisperLmState(NamedTuple):
     context: Any  # the context's own state
 
 
-class WhisperLm(nn.Module):
-    """P(y) of Whisper's decoder under a context: an internal LM, or the recogniser if the context listens.
+class WhisperLm(InternalLm):
+    """P(y) of Whisper's decoder under a context: an internal LM, or the recogniser if the context listens."""
 
-    The decoder is frozen and in evaluation mode; only the context may learn.
-    """
+    decoder: WhisperDecoder
+    prompt: Tensor
 
     def __init__(self, decoder: WhisperDecoder, context: Context, prompt: Sequence[int]):
-        super().__init__()
-        self.decoder = decoder.requires_grad_(False)
-        self.context = context
-        self.vocab_size = decoder.vocab_size
+        super().__init__(decoder, context)
         self.register_buffer("prompt", torch.tensor(prompt), persistent=False)
-        self.prompt: Tensor
-        self.eval()
-
-    def train(self, mode: bool = True) -> "WhisperLm":
-        return super().train(False)
-
-    def log_probs(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
-        """log P(labels[i] = v | labels[<i]) for every v; `encoded` where the context hears the utterance.
-
-        (B, N) -> (B, N, V)
-        """
-        return functional.log_softmax(self.logits(self.hidden(labels, encoded)), dim=-1)
 
     def hidden(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
         """What the output layer reads at each label. (B, N) -> (B, N, D)"""
@@ -62,10 +48,6 @@ class WhisperLm(nn.Module):
 
         self.decoder.teacher_forced(embedded, recorded)
         return torch.cat(said, dim=-1)[:, len(self.prompt) - 1 :]
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(…, D) -> (…, V)"""
-        return self.decoder.logits(hidden)
 
     def _inputs(self, labels: Tensor) -> Tensor:
         """Embeddings of the prompt and all labels but the last. (B, N) -> (B, prompt + N − 1, D)"""

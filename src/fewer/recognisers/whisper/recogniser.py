@@ -30,18 +30,17 @@ from fewer.recognisers.whisper.contexts import Listening
 from fewer.recognisers.whisper.decoder import WhisperDecoder
 from fewer.recognisers.whisper.features import TOO_LONG, LogMel
 from fewer.recognisers.whisper.internal_lm import WhisperLm
-from fewer.recognisers.whisper.prompt import NO_BLANKS, prompt_labels, suppressed
+from fewer.recognisers.whisper.prompt import NO_BLANKS, never_written, prompt_labels, suppressed
 from fewer.recognisers.whisper.scorer import WhisperScorer
-from fewer.recognisers.whisper.style import never_written
 from fewer.search.beam import SearchOptions
-from fewer.search.nbest import LengthPolicy
 
 GENERATION = "generation_config.json"  # in model folders of transformers
 AT_ONCE = 32  # utterances at the most that are searched together
 HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch may have
 
 
-# Small scales; shallow fusion alone shortens hypotheses unless labels are rewarded by some 6 · λ1 + 0.3.
+# Small scales. Language models are centred, so the length policy is that of Whisper alone: on long recordings
+# un-normalised scores lose text, even without a language model.
 DEFAULTS = Defaults(
     search=SearchOptions(beam=5),
     end_scored_by=("aed",),  # internal LMs hardly ever predict the end of an utterance
@@ -50,12 +49,10 @@ DEFAULTS = Defaults(
     method="zero_encoder",
     lm=0.18,
     ilm=0.17,
-    length=LengthPolicy(0.0, 0.4),
     sf_lm=0.13,
-    sf_length=LengthPolicy(0.0, 1.05),
     tuning={
-        "space": {"length": "reward", "scale_range": (0.0, 0.5), "reward_range": (-1.0, 3.0)},
-        "start": ({}, {"lm": 0.13, "reward": 1.05}, {"lm": 0.18, "ilm": 0.17, "reward": 0.4}),
+        "space": {"length": "exponent", "scale_range": (0.0, 1.0), "exponent_range": (1.0, 1.0)},
+        "start": ({}, {"lm": 0.13}, {"lm": 0.18, "ilm": 0.17}),
     },
 )
 
