@@ -34,6 +34,7 @@ from fewer.report.page import write_report as write_page
 from fewer.report.results import read_results
 from fewer.report.tables import write_tables
 from fewer.store.ngram_files import check_name, save_ngram
+from fewer.store.returnn import import_returnn as read_returnn
 from fewer.training.ngram_text import NGramConfig, ngram_of_texts, stream_log_probs
 from fewer.training.run import train_model
 
@@ -280,6 +281,36 @@ def demo(folder: str | Path = "demo", *, quick: bool = False, seed: int = 1) -> 
         The results, as in FOLDER/run/results.json.
     """
     return run_demo(folder, quick, seed)
+
+
+def import_returnn(
+    checkpoint: str | Path,
+    config: str | Path,
+    out: str | Path,
+    *,
+    codes: str | Path,
+    vocabulary: str | Path,
+    mean: str | Path | None = None,
+    deviation: str | Path | None = None,
+) -> Path:
+    """Turn a RETURNN (TensorFlow) checkpoint of one of the paper's models into a model folder; returns the folder.
+
+    The configuration is read, not run. TensorFlow is not needed.
+
+    Args:
+        checkpoint: its name without ending, such as net-model/network.200.
+        config: the RETURNN configuration that the model was trained with.
+        out: the folder to write.
+        codes: merges of subword-nmt, the configuration's bpe_file.
+        vocabulary: the configuration's vocab_file.
+        mean: the features' mean, the configuration's norm_mean; for recognisers with MFCCs.
+        deviation: the features' deviation, the configuration's norm_std_dev.
+    """
+    if (mean is None) != (deviation is None):
+        raise FewerError("--mean and --deviation come together")
+    statistics = None if mean is None or deviation is None else (Path(mean), Path(deviation))
+    read_returnn(checkpoint, config, out, codes, vocabulary, statistics)
+    return Path(out)
 
 
 def write_report(
