@@ -62,7 +62,8 @@ def evaluated(node: ast.expr, names: dict[str, Any]) -> Any:
         return -value if isinstance(value, int | float) else UNKNOWN
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
         left, right = evaluated(node.left, names), evaluated(node.right, names)
-        if isinstance(left, int | float) and isinstance(right, int | float) and (right or type(node.op) is not ast.Div):
+        divides = isinstance(node.op, ast.Div | ast.FloorDiv)
+        if isinstance(left, int | float) and isinstance(right, int | float) and (right or not divides):
             return OPERATIONS[type(node.op)](left, right)
     if isinstance(node, ast.IfExp):
         test = evaluated(node.test, names)
