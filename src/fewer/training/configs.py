@@ -15,7 +15,7 @@ from fewer.data.spelling import Case
 from fewer.data.text import SentenceConfig
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
-from fewer.models.aed import AedConfig
+from fewer.models.aed import AedConfig, L2Part
 from fewer.models.decoder import DecoderLikeLmConfig
 from fewer.models.lm import LstmLmConfig, TransformerLmConfig
 from fewer.training.growing import GrowingConfig
@@ -89,7 +89,8 @@ class AedTrainConfig(_TrainConfig):
     smoothing_from: int = Field(default=1, ge=1)  # sub-epoch with which it begins
     ctc_scale: float = Field(default=1.0, ge=0)
     encoder_first: int = Field(default=0, ge=0)  # so many sub-epochs train the encoder by CTC alone, which is quick
-    l2: float = Field(default=1e-4, ge=0)  # l2·Σw² for every batch, on the parts that the paper's configs decay
+    l2: float = Field(default=1e-4, ge=0)  # l2·Σw² for every batch
+    l2_parts: tuple[L2Part, ...] | None = None  # what it applies to; None: encoder, key, output, and an LSTM state
     external_lm: ExternalLmConfig | None = None
     guide: GuideConfig | None = None  # None: attention finds its way alone, as in the paper
     expected: ExpectedSpeech | None = None
@@ -124,6 +125,12 @@ class LmTrainConfig(_TrainConfig):
     data: TextConfig
     smoothing: float = Field(default=0.0, ge=0, lt=1)  # label smoothing
     expected: ExpectedText | None = None
+
+    @model_validator(mode="after")
+    def _only_recognisers_are_smoothed_on_dev(self) -> "LmTrainConfig":
+        if self.schedule.newbob is not None and self.schedule.newbob.measure == "smoothed":
+            raise ValueError("schedule.newbob.measure: `smoothed` is for recognisers; take ce or perplexity")
+        return self
 
 
 TrainConfig = AedTrainConfig | LmTrainConfig

@@ -63,6 +63,10 @@ class Task(Protocol):
         """The part of the dev losses that tells how good this sub-epoch was."""
         return "ce"
 
+    def steering(self, sub_epoch: int) -> str:
+        """The part of the dev losses that the learning rate follows."""
+        return self.watched(sub_epoch)
+
 
 def to_device(batch: Any, device: torch.device) -> Any:
     """The batch with its tensors on `device`."""

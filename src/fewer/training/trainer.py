@@ -71,7 +71,7 @@ class Progress:
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry for each finished sub-epoch
 
     def finished(self, watched: Callable[[int], str]) -> list[Finished]:
-        """watched: names the dev loss of a sub-epoch that counts."""
+        """watched: names the dev loss of a sub-epoch that the learning rate follows."""
         named = [(entry, watched(entry["sub_epoch"])) for entry in self.history]
         return [Finished(entry["rate"], entry[f"dev_{kind}"], kind) for entry, kind in named]
 
@@ -175,7 +175,7 @@ class Trainer:
 
     def _train_sub_epoch(self, plan: Plan, bar: "Bar | _Silent") -> None:
         progress, config = self.progress, self.config
-        rate = learning_rate(config.schedule, progress.finished(self.task.watched))
+        rate = learning_rate(config.schedule, progress.finished(self.task.steering))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         before = progress.total_steps - progress.step  # the sub-epoch
