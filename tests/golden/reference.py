@@ -205,7 +205,7 @@ class Reference:
     ) -> list[tuple[tuple[int, ...], float]]:
         """SPEC §6 with lists: labels without the end label and score / number of labels, best first.
 
-        An ended hypothesis stays and competes; as many labels as encoder states at the most.
+        An ended hypothesis stays and competes; as many labels as encoder states at most.
         """
         contexts, start = [self.context("attention", states, mean)], [self.start()]
         if ilm is not None:

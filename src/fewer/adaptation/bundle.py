@@ -3,7 +3,7 @@
 bundle.json   format, the base model's and its tokenizer's fingerprints, scales, length and end-label policy, results
 lm…           the language model: an n-gram file, or a folder (of `fewer train`, or of transformers)
 ilm/          the internal language model, as `fewer ilm` writes it
-words.txt     names and terms with their weights
+words.txt     hotwords with their weights
 
 bundle.json has the SHA-256 of every other file, so that a damaged or changed file is found when it is loaded. A bundle
 of a stranger can name no file outside of itself, except the base model, which is known by its fingerprint.

@@ -110,7 +110,7 @@ class AedTask(Task):
             penalty = penalty - l2(module.encoder.layers.parameters(), (1 - share) * self.config.l2)
         return penalty
 
-    def resting(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
+    def frozen(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
         """The decoder and its attention, while the encoder comes first."""
         if not self._encoder_first(sub_epoch):
             return []

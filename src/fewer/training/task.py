@@ -55,7 +55,7 @@ class Task(Protocol):
         """What is added once for every planned batch whatever its size, such as L2."""
         return None
 
-    def resting(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
+    def frozen(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
         """Parameters that stay as they are in this sub-epoch, whatever the penalty wants of them."""
         return []
 

@@ -213,7 +213,7 @@ class Trainer:
                     total = total + penalty * (share.planned / self.world.size)
                 (scale * total).backward()
             parts.append({"loss": losses.total.detach(), **losses.parts})
-        for parameter in self.task.resting(self.module, moment.sub_epoch):
+        for parameter in self.task.frozen(self.module, moment.sub_epoch):
             parameter.grad = None  # Adam would make whole steps of a mere penalty, and count those of no gradient
         norm = get_total_norm([p.grad for p in trained(self.module) if p.grad is not None])
         self._count(parts, batches, share.weight, all_labels, float(norm))
