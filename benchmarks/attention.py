@@ -16,7 +16,9 @@ from torch import Tensor
 
 from fewer.data.manifest import Manifest
 from fewer.decoding.decode import encode_set
-from fewer.decoding.system import AedRecogniser, load_system
+from fewer.decoding.system import System
+from fewer.recognisers.aed import AedRecogniser
+from fewer.store.model_folder import load_model
 
 PICTURED = 6
 
@@ -28,9 +30,7 @@ def main() -> None:
     parser.add_argument("--picture")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    system = load_system(args.model)
-    if not isinstance(system.recogniser, AedRecogniser):
-        parser.error(f"{args.model} is not a recogniser of fewer's own")
+    system = System(AedRecogniser(load_model(args.model)))
     weights = attention(system, args.manifest)
     forward = np.concatenate([np.diff(one.argmax(axis=1)) >= 0 for one in weights])
     near = np.concatenate([sharpness(one) for one in weights])

@@ -14,7 +14,8 @@ import torch
 from machine import QUICK, cpu_seconds, matmul_peak
 from train_step import CONFIG
 
-from fewer.ilm.contexts import MiniLstmContext, SequenceMeanContext
+from fewer.ilm.methods.mini_lstm import MiniLstmContext
+from fewer.ilm.methods.seq_avg import SequenceMeanContext
 from fewer.models.aed import AED, AedConfig
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import ConstantContext, Context, ZeroContext
@@ -24,6 +25,7 @@ from fewer.models.encoder import EncoderConfig
 from fewer.models.lm import LmScorer, LstmLm, LstmLmConfig, TransformerLm, TransformerLmConfig
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
+from fewer.search.rules import Suppression
 
 BEAM, STEPS = 12, 30
 ROUNDS = 9  # of the comparison at the paper's sizes; the least time of each counts
@@ -33,7 +35,7 @@ def search(scorers: list, scales: dict[str, float], encoded: Encoded, steps: int
     """A search of exactly `steps` labels."""
     never_end = torch.zeros(scorers[0].vocab_size, dtype=torch.bool)
     never_end[0] = True
-    fusion = Fusion(scorers, scales, suppress=never_end)
+    fusion = Fusion(scorers, scales, rules=[Suppression(never_end)])
     beam_search(fusion, encoded, torch.full((len(encoded),), steps), SearchOptions(beam=BEAM))
 
 

@@ -19,7 +19,7 @@ import torch
 import yaml
 from lhotse import MonoCut, Recording, SupervisionSegment
 
-from fewer.data.features import MfccConfig
+from fewer.data.extractor import MfccConfig
 from fewer.data.statistics import Statistics
 from fewer.data.tokenizers import train_characters
 from fewer.decoding.decode import decode

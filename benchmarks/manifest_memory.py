@@ -22,7 +22,7 @@ from lhotse import MonoCut, Recording, SupervisionSegment
 
 from fewer.data.augment import SpecAugment, SpecAugmentConfig
 from fewer.data.batches import UtteranceBatches, UtteranceConfig
-from fewer.data.features import LogMelConfig
+from fewer.data.extractor import LogMelConfig
 from fewer.data.manifest import Manifest
 from fewer.data.reader import FeatureReader
 from fewer.data.tokenizers import train_characters

@@ -31,16 +31,18 @@ import torch
 from transformers import WhisperForConditionalGeneration
 
 from fewer.data.audio import load_audio
+from fewer.data.batches import Batch
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text, store_tokens
 from fewer.decoding.system import load_system
-from fewer.ilm.methods import IlmConfig
+from fewer.ilm.config import IlmConfig
 from fewer.models.encoded import Encoded
 from fewer.models.lm import LmScorer
 from fewer.models.ngram import NGram
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
+from fewer.search.rules import EndScoredBy, Suppression
 from fewer.store.ngram_files import save_ngram
 from fewer.training.ngram import estimate
 
@@ -68,7 +70,7 @@ def word_ngram(source: Path, order: int, arpa: Path) -> None:
 
 def systems(whisper: WhisperRecogniser, source: Path, arpa: Path | None) -> dict[str, Fusion]:
     lm = LmScorer(ngram(whisper, source, 4))
-    mini = whisper.new_context(IlmConfig(method="mini_lstm"))
+    mini = IlmConfig(method="mini_lstm").new_context(whisper)
     scorers: dict[str, list[Any]] = {
         "plain": [whisper.scorer({})],
         "ngram": [whisper.scorer({}), lm],
@@ -80,9 +82,7 @@ def systems(whisper: WhisperRecogniser, source: Path, arpa: Path | None) -> dict
             parts,
             {term: SCALES[term] for part in parts for term in part.terms},
             whisper.tokenizer.end,
-            ["aed"],
-            whisper.suppress,
-            whisper.suppress_first,
+            [Suppression(whisper.suppress, whisper.suppress_first), EndScoredBy(["aed"])],
         )
         for name, parts in scorers.items()
     }
@@ -119,7 +119,8 @@ def batches(mels: list[torch.Tensor]) -> list[list[torch.Tensor]]:
 
 def encode(whisper: WhisperRecogniser, mels: list[torch.Tensor]) -> Encoded:
     features = torch.cat(mels).transpose(1, 2)  # padded to 30 s already
-    return whisper.encoder.encode(features, torch.full((len(mels),), features.shape[1]))
+    frames, none = torch.full((len(mels),), features.shape[1]), torch.zeros(len(mels), 0, dtype=torch.long)
+    return whisper.encode(Batch([""] * len(mels), features, frames, none, none.sum(1)))
 
 
 def search(whisper: WhisperRecogniser, fusion: Fusion, mels: list[torch.Tensor]) -> list[tuple[int, ...]]:

@@ -9,6 +9,7 @@ import random
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # as the command line does; see fewer.compute.bfloat16
 os.environ["COLUMNS"] = "80"
 
 import numpy as np

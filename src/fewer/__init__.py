@@ -1,77 +1,76 @@
 """Fewer word errors from text alone: log P_AED + λ1·log P_LM − λ2·log P_ILM.
 
-Every command works from Python under the same name, with the same options:
+    import fewer
 
-    fewer.decode("model", "dev.jsonl", "dev.nbest.jsonl", lm="lm", lm_scale=0.4, ilm="ilm", ilm_scale=0.3)
+    model = fewer.load("tiny.en")
+    for segment in model.transcribe("call.wav"):
+        print(segment.start, segment.text)
+
+    fewer.adapt("tiny.en", "adapted", text="domain.txt")
+    print(fewer.transcribe("call.wav", "adapted").text)
+
+Functions return values and print nothing; `fewer.show_progress()` shows messages and bars, and warnings go to the
+logger "fewer". Errors are of the kind `fewer.FewerError`.
 """
 
 import importlib
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from fewer.cli.adapt import command as adapt
-    from fewer.cli.decode import command as decode
-    from fewer.cli.demo import command as demo
-    from fewer.cli.ilm import command as ilm
-    from fewer.cli.ngram import command as ngram
-    from fewer.cli.perplexity import command as perplexity
-    from fewer.cli.prepare import command as prepare
-    from fewer.cli.report import command as report
-    from fewer.cli.rescore import command as rescore
-    from fewer.cli.run import command as run
-    from fewer.cli.score import command as score
-    from fewer.cli.tokenizer import command as tokenizer
-    from fewer.cli.train import command as train
-    from fewer.cli.transcribe import command as transcribe
-    from fewer.cli.tune import command as tune
-    from fewer.decoding.system import Recogniser
+from fewer.errors import FewerError
+from fewer.version import __version__ as __version__
 
-# Some virtual machines announce AMX and then refuse it: there oneDNN's bfloat16 would die of an illegal instruction.
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+if TYPE_CHECKING:
+    from fewer.adaptation.processor import FusionProcessor
+    from fewer.api.making import demo, estimate_ilm, ngram, prepare, run, tokenizer, train, write_report
+    from fewer.api.model import Model, load
+    from fewer.api.recognition import adapt, decode, rescore, transcribe, tune
+    from fewer.api.results import Transcription
+    from fewer.api.scoring import perplexity, score, wer
+    from fewer.progress import show_progress
 
 __all__ = [
+    "FewerError",
+    "FusionProcessor",
+    "Model",
+    "Transcription",
     "adapt",
     "decode",
     "demo",
-    "ilm",
+    "estimate_ilm",
     "load",
     "ngram",
     "perplexity",
     "prepare",
-    "report",
     "rescore",
     "run",
     "score",
+    "show_progress",
     "tokenizer",
     "train",
     "transcribe",
     "tune",
+    "wer",
+    "write_report",
 ]
-__version__ = "0.1.0"
-PACKAGES = ("ilm", "report")  # commands whose name is also a package's, which can be called
-
-
-def load(source: str | Path, language: str | None = None, task: str = "transcribe") -> "Recogniser":
-    """A recogniser: a model folder of `fewer train`, or a Whisper by its folder or its name on the Hugging Face hub.
-
-    language, task: of a multilingual Whisper, such as "de" and "transcribe".
-    """
-    from fewer.decoding.system import load_recogniser
-
-    return load_recogniser(source, language, task)
+_HOMES = {
+    "adaptation.processor": "FusionProcessor",
+    "api.making": "demo estimate_ilm ngram prepare run tokenizer train write_report",
+    "api.model": "Model load",
+    "api.recognition": "adapt decode rescore transcribe tune",
+    "api.results": "Transcription",
+    "api.scoring": "perplexity score wer",
+    "progress": "show_progress",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Commands are imported when they are first used."""
-    if name not in __all__:
-        raise AttributeError(f"module 'fewer' has no attribute '{name}'")
-    if name in PACKAGES:
-        return importlib.import_module(f"fewer.{name}")
-    from fewer.cli import python_command
-
-    return python_command(name)
+    """Names are imported when they are first used, so that `import fewer` takes no time."""
+    for module, names in _HOMES.items():
+        if name in names.split():
+            value = getattr(importlib.import_module(f"fewer.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'fewer' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,10 @@
-"""Progress that is visible: a bar with time left on a terminal, a plain line now and then elsewhere."""
+"""What the library tells while it works. Nothing is visible until `show_progress()`; the command line calls it.
 
+Messages go through the logger "fewer": `say` at level INFO, `warn` at level WARNING. Bars are drawn only when progress
+is shown: with time left on a terminal, as a plain line now and then elsewhere. All of it goes to standard error.
+"""
+
+import logging
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -12,7 +17,44 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 Item = TypeVar("Item")
 console = Console(stderr=True, highlight=False)
+logger = logging.getLogger("fewer")
+logger.addHandler(logging.NullHandler())  # or Python would print warnings that nobody asked for
 PLAIN_SECONDS = 15.0  # how often a plain line is printed when there is no terminal
+
+
+class _ToConsole(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        console.print(record.getMessage(), soft_wrap=True, markup=False)
+
+
+_shown = _ToConsole(logging.INFO)
+
+
+def show_progress(on: bool = True) -> None:
+    """Show messages, warnings and progress bars on standard error, or stop showing them.
+
+    Without it fewer prints nothing. Its warnings can also be seen with Python's `logging`, by the logger "fewer".
+    """
+    if on:
+        logger.addHandler(_shown)
+    else:
+        logger.removeHandler(_shown)
+    logger.setLevel(logging.INFO if on else logging.NOTSET)
+    logger.propagate = not on  # libraries that set up the root logger would have everything printed twice
+
+
+def is_shown() -> bool:
+    return _shown in logger.handlers
+
+
+def say(text: str) -> None:
+    """Tell the user what is being done."""
+    logger.info("%s", text)
+
+
+def warn(text: str) -> None:
+    """Tell the user something that they should know about their data or results."""
+    logger.warning("%s", text)
 
 
 class Bar:
@@ -21,8 +63,8 @@ class Bar:
     def __init__(self, description: str, total: int | None = None):
         self.description, self.total, self.done, self.text = description, total, 0, ""
         self.began = self.printed = time.monotonic()
-        self.bar: Progress | None = None
-        if console.is_terminal:
+        self.shown, self.bar = is_shown(), None
+        if self.shown and console.is_terminal:
             columns: list[Any] = [TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn()]
             columns += [TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}")]
             self.bar = Progress(*columns, console=console)
@@ -52,7 +94,8 @@ class Bar:
             self.line(f"{self.done}/{self.total or '?'}{left} {self.text}".rstrip())
 
     def line(self, text: str) -> None:
-        print(f"{self.description}: {text}", file=sys.stderr, flush=True)
+        if self.shown:
+            print(f"{self.description}: {text}", file=sys.stderr, flush=True)
 
 
 def progress(items: Iterable[Item], description: str, total: int | None = None) -> Iterator[Item]:
@@ -65,21 +108,16 @@ def progress(items: Iterable[Item], description: str, total: int | None = None) 
             bar.advance()
 
 
-def say(text: str) -> None:
-    """Tell the user something on standard error (standard output is for results)."""
-    console.print(text, soft_wrap=True, markup=False)
-
-
 @contextmanager
 def quiet_loading(source: str | Path) -> Iterator[None]:
-    """Without the bar of transformers where weights come from a folder, in a moment; a download keeps its own."""
-    from transformers.utils import logging
+    """Without the bars of transformers, except for that of a download if progress is shown."""
+    from transformers.utils import logging as theirs
 
-    quiet = Path(source).is_dir() and logging.is_progress_bar_enabled()
+    quiet = (Path(source).is_dir() or not is_shown()) and theirs.is_progress_bar_enabled()
     if quiet:
-        logging.disable_progress_bar()
+        theirs.disable_progress_bar()
     try:
         yield
     finally:
         if quiet:
-            logging.enable_progress_bar()
+            theirs.enable_progress_bar()

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from fewer.adaptation.bundle import Base, Bundle, BundleFacts, Length, load_bundle, read_bundle, write_bundle
-from fewer.adaptation.searching import Models, Wishes, load_search
-from fewer.decoding.system import load_recogniser
+from fewer.adaptation.searching import Models, Options, load_search
 from fewer.errors import FewerError
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
-from fewer.ilm.methods import IlmConfig
+from fewer.recognisers.loader import load_recogniser
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser
 from fewer.search.beam import beam_search
+from fewer.search.scorer import first_labels
 from fewer.store.ngram_files import save_ngram
 from fewer.training.ngram import estimate
 from tests.recognisers.tiny import make_whisper, noises
@@ -83,6 +84,27 @@ def test_models_whose_scale_is_zero_take_no_part(made: Path, tmp_path: Path, whi
     assert bundle.scales == {}
 
 
+def test_a_bundle_of_an_older_version_is_centred_as_new_ones_are(
+    made: Path, tmp_path: Path, whisper: WhisperRecogniser
+) -> None:
+    folder = changed(made, tmp_path / "old")
+    facts = json.loads((folder / "bundle.json").read_text())
+    del facts["centred"]  # which older versions did not write
+    (folder / "bundle.json").write_text(json.dumps(facts))
+    old, never = load_bundle(folder, whisper), load_bundle(changed(made, tmp_path / "never", centred=False), whisper)
+    encoded = whisper.listen(noises(2))
+    steps = [bundle.fusion() for bundle in (old, never)]
+    centred, plain = (fusion.step(*fusion.start(encoded), first_labels(2), first=True)[1] for fusion in steps)
+    terms = steps[0].terms
+    expected = plain[terms.index("aed")].exp().masked_fill(whisper.suppress_first, 0.0)  # (2, V)
+    for term in ("lm", "ilm"):
+        found, raw = centred[terms.index(term)], plain[terms.index(term)]
+        mean = (expected * raw).sum(-1, keepdim=True)
+        said = ~whisper.suppress_first  # the end is among those that never come first
+        torch.testing.assert_close(found[:, said], (raw - mean)[:, said], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(centred[terms.index("words")], plain[terms.index("words")])
+
+
 def test_other_scales_than_its_own_bring_its_models_back(
     made: Path, tmp_path: Path, whisper: WhisperRecogniser
 ) -> None:
@@ -90,7 +112,7 @@ def test_other_scales_than_its_own_bring_its_models_back(
     bundle = load_bundle(folder, whisper, {"lm": 0.3, "ilm": 0.0})
     assert bundle.fusion().terms == ("aed", "lm")
     assert bundle.scales == {"lm": 0.3}
-    search = load_search(Models(folder), Wishes(lm_scale=0.2, ilm_scale=0.1, words_scale=2.0))
+    search = load_search(Models(folder), Options(lm_scale=0.2, ilm_scale=0.1, words_scale=2.0))
     assert search.scales == {"lm": 0.2, "ilm": -0.1, "words": 2.0}
 
 

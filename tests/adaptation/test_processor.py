@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from fewer.adaptation.bundle import Base, BundleFacts, Length, write_bundle
 from fewer.adaptation.processor import FusionProcessor
 from fewer.decoding.system import System, load_system
 from fewer.errors import FewerError
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
-from fewer.ilm.methods import IlmConfig
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser, around_whisper
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import Hypothesis, LengthPolicy
@@ -34,7 +35,7 @@ class Parts:
         self.base = make_whisper(folder / "whisper", seed=seed, sharpness=sharpness)
         self.model = WhisperForConditionalGeneration.from_pretrained(self.base, dtype=torch.float32).eval()
         self.whisper = around_whisper(self.model)
-        self.whisper.longest_loop = 0  # `generate` does not leave loops, which random weights are fond of
+        self.whisper.defaults = replace(self.whisper.defaults, longest_loop=0)  # `generate` does not drop loops
         tokenizer = self.whisper.tokenizer
         labels = torch.randint(0, 60, (405,), generator=torch.Generator().manual_seed(seed))
         labels[8::9] = tokenizer.end

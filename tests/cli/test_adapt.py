@@ -25,8 +25,16 @@ def test_a_bundle_is_made_and_decoded_with(fewer: Fewer, tones: Path, tmp_path: 
     assert fewer("decode", bundle, tones / "dev.jsonl", tmp_path / "m.jsonl", *changed)[0] == 0
     header = read_header(tmp_path / "m.jsonl")
     assert (header.scales["lm"], header.length.reward, header.info["beam"]) == (0.1, 0.5, 2)
-    code, _, told = fewer("decode", bundle, tones / "dev.jsonl", tmp_path / "o.jsonl", "--lm", tones / "lm")
-    assert (code, "is a bundle, which has its own models" in told) == (1, True)
+    (tmp_path / "others.txt").write_text("ba\n")
+    others = ("--lm", tones / "lm", "--words", tmp_path / "others.txt", "--words-scale", 0.5, "--end-by", "aed")
+    assert fewer("decode", bundle, tones / "dev.jsonl", tmp_path / "o.jsonl", *others)[0] == 0
+    header = read_header(tmp_path / "o.jsonl")
+    assert header.scales == {"aed": 1.0, "lm": 0.3, "ilm": -0.2, "words": 0.5}
+    assert [header.info[term] for term in ("lm", "ilm", "words")] == [
+        str(tones / "lm"), str(bundle / "ilm"), str(tmp_path / "others.txt")
+    ]  # fmt: skip
+    code, _, told = fewer("decode", bundle, tones / "dev.jsonl", tmp_path / "p.jsonl", "--language", "de")
+    assert (code, "was made for language None, task transcribe: adapt the model anew" in told) == (1, True)
 
 
 def test_with_a_dev_set_every_method_is_told(fewer: Fewer, tones: Path, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fewer.decoding.decode import BATCH
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
-from fewer.ilm.methods import IlmConfig
 from fewer.search.nbest import read_header, read_nbest
 from tests.cli.running import Fewer
 

@@ -18,8 +18,8 @@ def stop(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("arguments", "where", "goes_on"),
     [
-        (["adapt", "model", "out", "--text", "x"], "fewer.adaptation.adapt.adapt", True),
-        (["rescore", "n.jsonl", "lm", "out.jsonl"], "fewer.decoding.system.load_lm_and_tokenizer", False),
+        (["adapt", "model", "out", "--text", "x"], "fewer.api.recognition.adapt_recogniser", True),
+        (["rescore", "n.jsonl", "lm", "out.jsonl"], "fewer.api.recognition.load_lm_and_tokenizer", False),
     ],
 )
 def test_a_stopped_command_promises_to_go_on_only_if_it_does(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fewer.decoding.system import load_lm_and_tokenizer
 from fewer.files import read_json
+from fewer.store.lms import load_lm_and_tokenizer
 from tests.cli.running import Fewer
 
 

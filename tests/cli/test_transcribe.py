@@ -1,4 +1,4 @@
-"""fewer transcribe from the command line and from Python."""
+"""fewer transcribe from the command line."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import soundfile
 
-import fewer as package
-from fewer.transcription.transcribe import Incomplete
 from tests.cli.running import Fewer
 from tests.data.sounds import noise
 from tests.recognisers.tiny import make_whisper
@@ -44,6 +42,7 @@ def test_json_has_every_terms_score_and_fused_search_is_decodes(fewer: Fewer, to
             assert set(segment["scores"]) == {"aed", "lm"}
             total = segment["scores"]["aed"] + 0.4 * segment["scores"]["lm"]
             assert segment["score"] == pytest.approx(total / segment["labels"], abs=1e-4)
+            assert all(0 < word["confidence"] <= 1 for word in segment["words"])
 
 
 @pytest.mark.parametrize(("output", "ending"), [("text", "txt"), ("json", "json"), ("srt", "srt"), ("vtt", "vtt")])
@@ -98,11 +97,3 @@ def test_a_whisper_in_another_language_and_what_it_needs_to_be_told(fewer: Fewer
     code, out, _ = fewer(*arguments, "--language", "de", "--output", "json", "--search", 0.5)
     assert code == 0
     assert json.loads(out)["segments"][0]["no_speech"] > 0
-
-
-def test_from_python_transcripts_are_returned_and_not_lost(tones: Path, calls: list[Path], tmp_path: Path) -> None:
-    (transcript,) = package.transcribe(str(calls[0]), str(tones / "aed"))  # type: ignore[arg-type]
-    assert transcript.duration == pytest.approx(soundfile.info(calls[0]).duration, abs=0.01)
-    with pytest.raises(Incomplete, match="nowhere") as caught:
-        package.transcribe([tmp_path / "nowhere.wav", calls[0]], str(tones / "aed"))
-    assert [one.text for one in caught.value.transcripts] == ["", transcript.text]

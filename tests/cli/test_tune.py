@@ -10,8 +10,8 @@ from fewer.cli.main import app
 from fewer.cli.tune import constraints
 from fewer.decoding.decode import BATCH
 from fewer.errors import FewerError
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
-from fewer.ilm.methods import IlmConfig
 from fewer.search.nbest import read_nbest
 from fewer.tuning.surface import Surface
 
@@ -63,7 +63,7 @@ def test_the_end_label_may_be_scored_by_a_term_that_only_some_methods_have(tones
 def test_what_cannot_be_tuned_is_refused_before_anything_is_encoded(
     tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fewer.decoding.decode.encode_set", lambda *_: pytest.fail("it encodes"))
+    monkeypatch.setattr("fewer.recognisers.aed.AedRecogniser.encode", lambda *_: pytest.fail("it encodes"))
     with pytest.raises(FewerError, match="two methods have the same name: sf, zero, zero; rename the folder"):
         tune(tones, tmp_path, "--ilm", tones / "zero", "--ilm", tones / "zero")
     with pytest.raises(FewerError, match="'ilm' is constrained, but no method has it"):

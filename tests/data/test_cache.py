@@ -9,7 +9,7 @@ import torch
 import fewer.data.cache
 from fewer.compute.world import joined
 from fewer.data.cache import FeatureCache
-from fewer.data.features import CacheConfig, LogMelConfig, MfccConfig
+from fewer.data.extractor import CacheConfig, LogMelConfig, MfccConfig
 from fewer.data.reader import FeatureReader, RawFeatures, measure_statistics
 from fewer.errors import FewerError
 from tests.training.processes import exit_code, run_in_two_processes

@@ -6,15 +6,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from fewer.config import Config, parse_config
-from fewer.data.features import (
-    FeaturesConfig,
-    GammatoneConfig,
-    LogMelConfig,
-    MfccConfig,
-    dct_matrix,
-    feature_extractor,
-    slaney_mel_filters,
-)
+from fewer.data.extractor import FeaturesConfig, GammatoneConfig, LogMelConfig, MfccConfig, dct_matrix
+from fewer.data.features import feature_extractor, slaney_mel_filters
 from fewer.errors import FewerError
 
 from .sounds import noise, tone

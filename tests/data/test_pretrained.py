@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from fewer.data.features import CacheConfig, PretrainedConfig, feature_extractor
+from fewer.data.extractor import CacheConfig, PretrainedConfig
+from fewer.data.features import feature_extractor
 from fewer.data.pretrained import pool_frames
 from fewer.data.reader import FeatureReader, RawFeatures
 from fewer.data.statistics import Statistics

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fewer.compute.world import joined
-from fewer.data.features import GammatoneConfig, LogMelConfig, MfccConfig
+from fewer.data.extractor import GammatoneConfig, LogMelConfig, MfccConfig
 from fewer.data.reader import RawFeatures, measure_statistics
 from fewer.data.statistics import Normaliser, Statistics
 from fewer.errors import FewerError

@@ -9,14 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewer.data.subword_nmt import SubwordNmtTokenizer, read_vocabulary, with_end_first
-from fewer.data.tokenizers import (
-    Tokenizer,
-    count_words,
-    load_tokenizer,
-    train_characters,
-    train_sentencepiece,
-    train_words,
-)
+from fewer.data.tokenizer import Tokenizer
+from fewer.data.tokenizers import count_words, load_tokenizer, train_characters, train_sentencepiece, train_words
 from fewer.errors import FewerError
 
 LINES = [

@@ -6,16 +6,16 @@ import pytest
 
 from fewer.decoding.system import load_system
 from fewer.decoding.tunable import identity
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
-from fewer.ilm.methods import IlmConfig
-from fewer.ilm.own import VARIABLE
+from fewer.ilm.registry import VARIABLE
 from fewer.search.beam import SearchOptions
 
 MODULE = """
-from fewer.ilm.own import OwnEstimator
+from fewer.ilm.method import IlmMethod
 from fewer.models.context import ZeroContext
 
-ESTIMATORS = [OwnEstimator("mine", lambda config, sizes: ZeroContext(sizes.context))]
+METHOD = IlmMethod("mine", context=lambda config, recogniser: ZeroContext(recogniser.sizes.context))
 """
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import soundfile
 
 from fewer.config import parse_config
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
-from fewer.ilm.methods import IlmConfig
 from fewer.store.model_folder import load_model
 from fewer.store.ngram_files import save_ngram
 from fewer.training.ngram import estimate as estimate_ngram

@@ -1,11 +1,13 @@
 """An experiment from audio to table on a corpus of tones, and its parts."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from fewer.compute.world import World, joined
 from fewer.config import parse_config
@@ -13,18 +15,18 @@ from fewer.data.manifest import Manifest
 from fewer.decoding.decode import decode, encode_set, search_set
 from fewer.decoding.perplexity import measure
 from fewer.decoding.rescore import rescore
-from fewer.decoding.system import load_lm_and_tokenizer, load_system
+from fewer.decoding.system import load_system
 from fewer.errors import FewerError
 from fewer.experiments.config import ExperimentConfig
 from fewer.experiments.experiment import Experiment
 from fewer.experiments.results import baseline
 from fewer.files import LOCK, read_json
-from fewer.ilm.estimate import AedEstimator
 from fewer.locks import exclusive
 from fewer.report.results import results_of
 from fewer.report.tables import markdown
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy, read_header, read_nbest
+from fewer.store.lms import load_lm_and_tokenizer
 from tests.training.processes import run_in_two_processes
 from tests.training.tones import aed_values, lm_values
 
@@ -112,6 +114,29 @@ def test_a_finished_experiment_is_not_done_twice_nor_by_other_processes(run: Pat
     assert again["rows"] == results["rows"]
 
 
+def test_lists_of_a_model_that_was_trained_anew_are_not_taken_for_its_own(
+    run: Path, tones: Path, tmp_path: Path
+) -> None:
+    """Neither those of tuning, which are refused, nor those of the sets."""
+    shutil.copytree(run, tmp_path / "run")
+    values = experiment_values(tones)
+    values["rows"] = [row for row in values["rows"] if row["method"] in ("none", "sf")]
+    config = parse_config(ExperimentConfig, values, "tones")
+    (tmp_path / "run" / "experiment.json").write_text(config.model_dump_json())
+    weights = tmp_path / "run" / "models" / "aed" / "model.safetensors"
+    tensors = load_file(weights)
+    first = sorted(tensors)[0]
+    save_file(tensors | {first: tensors[first] + 0.1}, weights)
+    with pytest.raises(FewerError, match="is a decode with other models"):
+        Experiment(config, tmp_path / "run").run()
+    shutil.rmtree(tmp_path / "run" / "tuning")
+    before = {path: path.read_bytes() for path in (tmp_path / "run" / "decodes").rglob("none.jsonl")}
+    Experiment(config, tmp_path / "run").run()
+    assert before
+    for path, content in before.items():
+        assert path.read_bytes() != content
+
+
 def test_an_internal_lm_whose_perplexity_was_not_finished_is_taken_up_again(
     run: Path, tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +147,7 @@ def test_an_internal_lm_whose_perplexity_was_not_finished_is_taken_up_again(
     experiment = Experiment(parse_config(ExperimentConfig, values, "tones"), tmp_path / "run")
     rows = [row for row in experiment.config.rows if row.method in ("dr", "enc_avg", "mini_lstm")]
     with monkeypatch.context() as patched:
-        patched.setattr(AedEstimator, "perplexity", killed)
+        patched.setattr("fewer.ilm.estimate.ilm_perplexity", killed)
         for row in rows:
             with pytest.raises(KeyboardInterrupt):
                 experiment.ilm(row)

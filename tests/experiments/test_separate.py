@@ -5,18 +5,19 @@ from pathlib import Path
 import torch
 
 from fewer.experiments.separate import subtract_lm
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
-from fewer.ilm.methods import IlmConfig
 from fewer.models.lm import LstmLm
 from fewer.models.ngram import NGram
-from fewer.store.model_folder import WEIGHTS, load_model
+from fewer.recognisers.loader import load_recogniser
+from fewer.store.model_folder import WEIGHTS
 from fewer.store.ngram_files import save_ngram
 from fewer.training.ngram import estimate
 
 
 def test_it_is_the_lm_that_was_named_last(tones: Path, tmp_path: Path) -> None:
-    recogniser, ilm, dr = load_model(tones / "aed"), tmp_path / "ilm", IlmConfig(method="dr", passes=1, size=4)
+    recogniser, ilm, dr = load_recogniser(tones / "aed"), tmp_path / "ilm", IlmConfig(method="dr", passes=1, size=4)
     tokenizer, ngram = recogniser.tokenizer, tmp_path / "bigram.safetensors"
     stream = torch.tensor([2, 3, 2, tokenizer.end])
     save_ngram(ngram, estimate(stream, 2, tokenizer.size, tokenizer.end), tokenizer.labels)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fewer.data.augment import SpecAugmentConfig
-from fewer.data.features import PretrainedConfig
+from fewer.data.extractor import PretrainedConfig
 from fewer.errors import FewerError
 from fewer.experiments.layers import RECIPES, load_train_config, read_layers
 from fewer.store.model_folder import load_model

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fewer.ilm.contexts import MiniLstmContext
+from fewer.ilm.methods.mini_lstm import MiniLstmContext
 from fewer.models.aed import AED, AedConfig
 from fewer.models.decoder import DecoderConfig
 from fewer.models.encoded import Encoded

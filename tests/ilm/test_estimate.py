@@ -14,24 +14,24 @@ from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.errors import FewerError
 from fewer.files import read_json
-from fewer.ilm.estimate import estimate_ilm, speech_batches
+from fewer.ilm.config import IlmConfig
+from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
-from fewer.ilm.methods import METHODS, IlmConfig, new_context
 from fewer.ilm.perplexity import perplexity
-from fewer.ilm.training import DistilTask
+from fewer.ilm.registry import all_methods
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import Context, ZeroContext
-from fewer.models.decoder import DecoderLikeLm
-from fewer.models.internal_lm import InternalLm
+from fewer.models.decoder import DecoderLikeLm, InternalLm
+from fewer.models.encoded import length_mask
 from fewer.models.lm import LstmLm
 from fewer.models.ngram import NGram
+from fewer.recognisers.aed import AedRecogniser
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
-from fewer.store.model_folder import LoadedModel, load_model
+from fewer.store.model_folder import load_model
 from fewer.training.configs import parse_train_config
 from fewer.training.records import read_curves
 from fewer.training.run import train_model
-from fewer.training.task import Moment
 from tests.training.tones import aed_values, write_tones
 
 QUICK = {"units": 6, "passes": 2, "batch": 40, "learning_rate": 0.01}
@@ -46,8 +46,8 @@ def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def recogniser(tones: Path) -> LoadedModel:
-    return load_model(tones / "aed")
+def recogniser(tones: Path) -> AedRecogniser:
+    return AedRecogniser(load_model(tones / "aed"))
 
 
 def estimate(tones: Path, out: Path, method: str, **options: object) -> dict:
@@ -55,18 +55,18 @@ def estimate(tones: Path, out: Path, method: str, **options: object) -> dict:
     return estimate_ilm(tones / "aed", config, out, tones / "train.jsonl", tones / "dev.jsonl")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", all_methods())
 def test_every_method_is_estimated_loaded_and_a_language_model(
-    tones: Path, recogniser: LoadedModel, tmp_path: Path, method: str
+    tones: Path, recogniser: AedRecogniser, tmp_path: Path, method: str
 ) -> None:
     facts = estimate(tones, tmp_path / "ilm", method)
     stored = facts["perplexity"]["dev"]
     assert read_json(tmp_path / "ilm" / "ilm.json")["perplexity"]["dev"] == stored
     ilm = load_ilm(tmp_path / "ilm", recogniser)
     lm = ilm.language_model(recogniser)
-    batches = speech_batches(recogniser, Manifest(tones / "dev.jsonl"), UtteranceConfig(order="sorted"))
+    batches = recogniser.batches(Manifest(tones / "dev.jsonl"), UtteranceConfig(order="sorted"), transcripts=True)
     loaded = [batch for group in batches.steps(1) for batch in group]
-    again = perplexity(lm, loaded, recogniser.tokenizer, recogniser.aed)
+    again = perplexity(lm, loaded, recogniser.tokenizer, recogniser.encode)
     assert again.per_label == pytest.approx(stored["ppl_label"], rel=1e-6)
     assert again.sentences == 6
     if ilm.context is None or not ilm.context.needs_encoder:
@@ -81,11 +81,11 @@ def test_every_method_is_estimated_loaded_and_a_language_model(
 
 
 def test_averages_are_the_means_over_frames_and_labels_of_the_whole_training_set(
-    tones: Path, recogniser: LoadedModel, tmp_path: Path
+    tones: Path, recogniser: AedRecogniser, tmp_path: Path
 ) -> None:
     """Against utterances one at a time, in float64."""
     frames, contexts = [], []
-    batches = speech_batches(recogniser, Manifest(tones / "train.jsonl"), UtteranceConfig(max_sequences=1))
+    batches = recogniser.batches(Manifest(tones / "train.jsonl"), UtteranceConfig(max_sequences=1), transcripts=True)
     for group in batches.steps(1):
         for batch in group:
             encoded = recogniser.aed.encode(batch.features, batch.feature_lengths)
@@ -98,7 +98,7 @@ def test_averages_are_the_means_over_frames_and_labels_of_the_whole_training_set
         torch.testing.assert_close(context.vector.double(), torch.cat(values).mean(0), atol=1e-5, rtol=1e-5)
 
 
-def test_the_special_first_step_is_an_option(tones: Path, recogniser: LoadedModel, tmp_path: Path) -> None:
+def test_the_special_first_step_is_an_option(tones: Path, recogniser: AedRecogniser, tmp_path: Path) -> None:
     for special in (True, False):
         estimate(tones, tmp_path / str(special), "enc_avg", special_first=special)
         context = load_ilm(tmp_path / str(special), recogniser).context
@@ -109,7 +109,7 @@ def test_the_special_first_step_is_an_option(tones: Path, recogniser: LoadedMode
 
 @pytest.mark.parametrize("method", ["mini_lstm", "learned", "state_ff"])
 def test_training_a_context_leaves_the_recogniser_alone_and_lowers_the_perplexity(
-    tones: Path, recogniser: LoadedModel, tmp_path: Path, method: str
+    tones: Path, recogniser: AedRecogniser, tmp_path: Path, method: str
 ) -> None:
     before = {name: value.clone() for name, value in recogniser.aed.state_dict().items()}
     trained = estimate(tones, tmp_path / "trained", method, passes=12)["perplexity"]["dev"]["ppl_label"]
@@ -120,32 +120,34 @@ def test_training_a_context_leaves_the_recogniser_alone_and_lowers_the_perplexit
 
 
 def test_distillation_comes_closer_to_the_recognisers_posteriors(
-    tones: Path, recogniser: LoadedModel, tmp_path: Path
+    tones: Path, recogniser: AedRecogniser, tmp_path: Path
 ) -> None:
     estimate(tones, tmp_path / "ilm", "distilled", passes=4)
     context = load_ilm(tmp_path / "ilm", recogniser).context
     assert context is not None
     aed = recogniser.aed
-    batches = speech_batches(recogniser, Manifest(tones / "dev.jsonl"), UtteranceConfig(order="sorted"))
-    task = DistilTask(IlmConfig(method="distilled"), aed, batches, batches)
+    batches = recogniser.batches(Manifest(tones / "dev.jsonl"), UtteranceConfig(order="sorted"), transcripts=True)
     batch = batches.load(batches.plan(1).items, 1)
+    posteriors = aed.teacher_forced(recogniser.encode(batch), batch.labels).logits.log_softmax(-1)
+    mask = length_mask(batch.label_lengths, batch.labels.shape[1])
 
     def divergence(used: Context) -> float:
-        return float(task.losses(InternalLm(aed.decoder, used), batch, Moment(1, 0)).total)
+        own = InternalLm(aed.decoder, used).log_probs(batch.labels)
+        return float((posteriors.exp() * (posteriors - own)).sum(-1)[mask].sum())
 
     assert 0 <= divergence(context) < divergence(ZeroContext(aed.decoder.context_size))
 
 
-def test_an_ilm_that_hears_nothing_equals_the_decoder_with_zero_context(recogniser: LoadedModel) -> None:
+def test_an_ilm_that_hears_nothing_equals_the_decoder_with_zero_context(recogniser: AedRecogniser) -> None:
     labels = torch.tensor([[1, 2, 3, 0], [2, 2, 0, 0]])
     aed = recogniser.aed
-    zero = InternalLm(aed.decoder, new_context(IlmConfig(method="zero"), aed)).log_probs(labels)
+    zero = InternalLm(aed.decoder, IlmConfig(method="zero").new_context(recogniser)).log_probs(labels)
     plain = aed.decoder.teacher_forced(ZeroContext(aed.decoder.context_size), None, labels).logits
     torch.testing.assert_close(zero, plain.log_softmax(-1))
 
 
 def test_a_subset_of_the_training_set_will_do_and_another_one_is_another(
-    tones: Path, recogniser: LoadedModel, tmp_path: Path
+    tones: Path, recogniser: AedRecogniser, tmp_path: Path
 ) -> None:
     """In a folder that has held the average over a smaller subset as in a new one."""
     packed = tmp_path / "train.jsonl.gz"
@@ -176,14 +178,13 @@ def without_transcripts(manifest: Path, out: Path) -> Path:
 
 
 def test_distilling_without_transcripts_is_distilling_on_the_recognisers_own(
-    tones: Path, recogniser: LoadedModel, tmp_path: Path
+    tones: Path, recogniser: AedRecogniser, tmp_path: Path
 ) -> None:
     """The same as with the best hypotheses of a search put into the manifest by hand."""
     bare = {name: without_transcripts(tones / f"{name}.jsonl", tmp_path / f"{name}.jsonl") for name in ("train", "dev")}
     config = IlmConfig.model_validate({"method": "distilled", **QUICK})
     facts = estimate_ilm(tones / "aed", config, tmp_path / "bare", bare["train"], bare["dev"])
     fusion = Fusion([AedScorer(recogniser.aed)], {"aed": 1.0})
-    assert recogniser.features is not None
     (tmp_path / "hand").mkdir()
     for name in ("train", "dev"):
         lines = []
@@ -209,7 +210,7 @@ def test_distilling_without_transcripts_is_distilling_on_the_recognisers_own(
     assert given["perplexity"]["dev"] == pytest.approx(expected["perplexity"]["dev"], rel=1e-5)
 
 
-def test_the_mean_encoder_state_needs_no_transcripts(tones: Path, recogniser: LoadedModel, tmp_path: Path) -> None:
+def test_the_mean_encoder_state_needs_no_transcripts(tones: Path, recogniser: AedRecogniser, tmp_path: Path) -> None:
     bare = without_transcripts(tones / "train.jsonl", tmp_path / "bare.jsonl")
     estimate_ilm(tones / "aed", IlmConfig(method="enc_avg"), tmp_path / "bare", bare, None)
     estimate(tones, tmp_path / "ilm", "enc_avg")
@@ -253,7 +254,7 @@ def test_the_rate_of_a_recogniser_that_sgd_trained_is_not_taken(tones: Path, tmp
 
 
 def test_the_lm_of_the_density_ratio_has_the_shape_that_is_asked_for(
-    tones: Path, recogniser: LoadedModel, tmp_path: Path
+    tones: Path, recogniser: AedRecogniser, tmp_path: Path
 ) -> None:
     estimate(tones, tmp_path / "ilm", "dr", embedding=5, size=11, dropout=0.0)
     lm = load_ilm(tmp_path / "ilm", recogniser).separate
@@ -264,7 +265,7 @@ def test_the_lm_of_the_density_ratio_has_the_shape_that_is_asked_for(
         IlmConfig(method="decoder_like", size=11)
 
 
-def test_a_folder_holds_what_was_estimated_last(tones: Path, recogniser: LoadedModel, tmp_path: Path) -> None:
+def test_a_folder_holds_what_was_estimated_last(tones: Path, recogniser: AedRecogniser, tmp_path: Path) -> None:
     kinds = {"lodr": NGram, "dr": LstmLm, "zero": type(None), "decoder_like": DecoderLikeLm}
     for method in ("lodr", "dr", "lodr", "decoder_like", "zero"):
         estimate(tones, tmp_path / "ilm", method)
@@ -272,13 +273,13 @@ def test_a_folder_holds_what_was_estimated_last(tones: Path, recogniser: LoadedM
 
 
 def test_what_was_there_stays_when_another_estimate_fails(
-    tones: Path, recogniser: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tones: Path, recogniser: AedRecogniser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     stored = estimate(tones, tmp_path / "ilm", "lodr")["perplexity"]
-    monkeypatch.setattr("fewer.ilm.estimate.train_model", killed)
+    monkeypatch.setattr("fewer.ilm.methods.dr.train_model", killed)
     with pytest.raises(KeyboardInterrupt):
         estimate(tones, tmp_path / "ilm", "dr")
     ilm = load_ilm(tmp_path / "ilm", recogniser)
@@ -286,7 +287,7 @@ def test_what_was_there_stays_when_another_estimate_fails(
     assert ilm.facts["perplexity"] == stored
 
 
-def test_an_ilm_of_another_recogniser_is_refused(tones: Path, recogniser: LoadedModel, tmp_path: Path) -> None:
+def test_an_ilm_of_another_recogniser_is_refused(tones: Path, recogniser: AedRecogniser, tmp_path: Path) -> None:
     estimate(tones, tmp_path / "ilm", "zero")
     facts = (tmp_path / "ilm" / "ilm.json").read_text()
     (tmp_path / "ilm" / "ilm.json").write_text(facts.replace(recogniser.fingerprint, "0" * 64))
@@ -294,7 +295,7 @@ def test_an_ilm_of_another_recogniser_is_refused(tones: Path, recogniser: Loaded
         load_ilm(tmp_path / "ilm", recogniser)
 
 
-def test_a_truncated_context_is_named(tones: Path, recogniser: LoadedModel, tmp_path: Path) -> None:
+def test_a_truncated_context_is_named(tones: Path, recogniser: AedRecogniser, tmp_path: Path) -> None:
     estimate(tones, tmp_path / "ilm", "enc_avg")
     path = tmp_path / "ilm" / "context.safetensors"
     path.write_bytes(path.read_bytes()[:40])

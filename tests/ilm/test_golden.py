@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fewer.ilm.contexts import SequenceMeanContext
+from fewer.ilm.methods.seq_avg import SequenceMeanContext
 from fewer.models.context import ConstantContext, Context, ZeroContext
 from tests.golden.golden import CONFIG, arrays, encoded, golden_aed, golden_mini_lstm, labels
 

@@ -1,4 +1,4 @@
-"""Estimators of the user's own: the examples of docs/estimator.md, and what may go wrong."""
+"""Methods of the user's own: the examples of docs/estimator.md, and what may go wrong."""
 
 import re
 from pathlib import Path
@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from fewer.config import parse_config
+from fewer.data.manifest import Manifest
 from fewer.errors import FewerError
 from fewer.experiments.config import Row
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
-from fewer.ilm.methods import IlmConfig
-from fewer.ilm.own import VARIABLE
-from fewer.models.aed_scorer import AedScorer
+from fewer.ilm.registry import VARIABLE
 from fewer.models.encoded import Encoded
-from fewer.store.model_folder import load_model
+from fewer.recognisers.loader import load_recogniser
 from tests.recognisers.tiny import make_whisper, write_manifest
 
 PAGE = Path(__file__).parents[2] / "docs" / "estimator.md"
@@ -42,14 +42,13 @@ def test_the_examples_are_estimated_and_step_as_they_are_trained(tones: Path, tm
     out = tmp_path / "ilm"
     facts = estimate_ilm(tones / "aed", config(method), out, tones / "train.jsonl", tones / "dev.jsonl")
     assert 1 < facts["perplexity"]["dev"]["ppl_label"] < 20
-    recogniser = load_model(tones / "aed")
+    recogniser = load_recogniser(tones / "aed")
     ilm = load_ilm(out, recogniser)
     assert ilm.context is not None
     assert all(value.abs().sum() > 0 for value in ilm.context.state_dict().values())
     labels = torch.tensor([[2, 5, 3, 3, 0]])
     expected = ilm.language_model(recogniser).log_probs(labels)[0]
-    scorer = AedScorer(recogniser.aed, {"ilm": ilm.context})
-    states = recogniser.aed.config.encoder.output
+    scorer, states = recogniser.scorer({"ilm": ilm.context}), recogniser.sizes.encoder
     memory, state = scorer.start(Encoded(torch.randn(1, 4, states), torch.tensor([4])))
     for i, read in enumerate([-1, *labels[0, :-1].tolist()]):
         scores, state = scorer.step(memory, state, torch.tensor([read]))
@@ -57,32 +56,27 @@ def test_the_examples_are_estimated_and_step_as_they_are_trained(tones: Path, tm
 
 
 def test_position_means_are_those_of_the_attention(tones: Path, tmp_path: Path, own: None) -> None:
-    from fewer.data.manifest import Manifest
-    from fewer.ilm.averages import context_mean
-    from fewer.ilm.estimate import IN_ORDER, speech_batches
-    from fewer.ilm.perplexity import shown
-
-    estimate_ilm(tones / "aed", config("position_mean"), tmp_path / "ilm", tones / "train.jsonl")
-    recogniser = load_model(tones / "aed")
-    context = load_ilm(tmp_path / "ilm", recogniser).context
-    assert context is not None
+    for method in ("position_mean", "ctx_avg"):
+        estimate_ilm(tones / "aed", config(method), tmp_path / method, tones / "train.jsonl")
+    recogniser = load_recogniser(tones / "aed")
+    by_position, overall = (load_ilm(tmp_path / method, recogniser).context for method in ("position_mean", "ctx_avg"))
+    assert by_position is not None
+    assert overall is not None
     counts = torch.zeros(20, 1)
-    batches = speech_batches(recogniser, Manifest(tones / "train.jsonl"), IN_ORDER)
-    for batch in shown(batches, "counting"):
-        for length in batch.label_lengths.tolist():
-            counts[:length] += 1
-    mean = (context.means * counts).sum(0) / counts.sum()
-    torch.testing.assert_close(mean, context_mean(recogniser.aed, shown(batches, "mean")), atol=1e-5, rtol=1e-4)
+    for text in Manifest(tones / "train.jsonl").texts():
+        counts[: len(recogniser.tokenizer.encode(text)) + 1] += 1
+    mean = (by_position.means * counts).sum(0) / counts.sum()
+    torch.testing.assert_close(mean, overall.vector, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.usefixtures("own")
-def test_a_trained_context_fits_whisper_and_a_measured_one_is_refused(tmp_path: Path) -> None:
+def test_a_trained_context_fits_whisper_and_one_that_does_not_support_it_is_refused(tmp_path: Path) -> None:
     whisper = make_whisper(tmp_path / "whisper")
     write_manifest(tmp_path / "set.jsonl", ["the cat", "a cat in a hat"], seed=1)
     data = tmp_path / "set.jsonl", tmp_path / "set.jsonl"
     facts = estimate_ilm(whisper, config("fading_bag"), tmp_path / "bag", *data)
     assert facts["perplexity"]["set"]["ppl_label"] > 1
-    with pytest.raises(FewerError, match="position_mean is measured"):
+    with pytest.raises(FewerError, match="position_mean counts labels"):
         estimate_ilm(whisper, config("position_mean"), tmp_path / "mean", *data)
 
 
@@ -106,7 +100,7 @@ def test_a_folder_or_recipe_never_loads_a_module(
     assert Row(method="position_mean").label == "position_mean"
     monkeypatch.delenv(VARIABLE)
     with pytest.raises(FewerError, match=r"no method position_mean.*FEWER_ESTIMATORS"):
-        load_ilm(tmp_path / "ilm", load_model(tones / "aed"))
+        load_ilm(tmp_path / "ilm", load_recogniser(tones / "aed"))
     with pytest.raises(ValueError, match=r"no method position_mean: they are none, sf, .*FEWER_ESTIMATORS"):
         Row(method="position_mean")
 
@@ -125,13 +119,9 @@ def test_what_is_missing_is_asked_for(tones: Path, tmp_path: Path, data: list[st
     ("program", "complaint"),
     [
         ("x =", r"mine\.py cannot be loaded: SyntaxError"),
-        ("x = 1", "needs a list ESTIMATORS"),
-        ("ESTIMATORS = ['zero']", "needs a list ESTIMATORS"),
-        (
-            "from fewer.ilm.own import OwnEstimator as O\nESTIMATORS = [O('a', print), O('a', print)]",
-            "second estimator",
-        ),
-        ("from fewer.ilm.own import OwnEstimator as O\nESTIMATORS = [O('zero', print)]", "'zero' is built in"),
+        ("x = 1", "needs METHOD"),
+        ("METHOD = 'zero'", "needs METHOD"),
+        ("from fewer.ilm.method import IlmMethod\nMETHOD = IlmMethod('zero')", "'zero' is built in"),
     ],
 )
 def test_modules_that_cannot_be_used_are_refused(
@@ -141,6 +131,15 @@ def test_modules_that_cannot_be_used_are_refused(
     monkeypatch.setenv(VARIABLE, str(tmp_path / "mine.py"))
     with pytest.raises(FewerError, match=complaint):
         parse_config(IlmConfig, {"method": "own"}, "fewer ilm")
+
+
+def test_two_modules_with_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / f"{name}.py" for name in ("one", "other")]
+    for file in files:
+        file.write_text("from fewer.ilm.method import IlmMethod\nMETHOD = IlmMethod('a')")
+    monkeypatch.setenv(VARIABLE, ",".join(map(str, files)))
+    with pytest.raises(FewerError, match=r"other\.py has a second method 'a'"):
+        parse_config(IlmConfig, {"method": "a"}, "fewer ilm")
 
 
 def test_a_module_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

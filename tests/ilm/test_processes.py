@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from fewer.compute.world import joined
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
-from fewer.ilm.methods import IlmConfig
-from fewer.store.model_folder import load_model
+from fewer.recognisers.loader import load_recogniser
 from fewer.training.configs import parse_train_config
 from fewer.training.run import train_model
 from tests.training.processes import run_in_two_processes
@@ -45,7 +45,7 @@ def estimate_all(tones: Path, out: Path) -> None:
 
 @pytest.mark.parametrize("method", AVERAGES)
 def test_two_processes_find_the_same_average_as_one(tones: Path, method: str) -> None:
-    recogniser = load_model(tones / "aed")
+    recogniser = load_recogniser(tones / "aed")
     vectors = []
     for name in ("one", "two"):
         context = load_ilm(tones / name / method, recogniser).context
@@ -57,7 +57,7 @@ def test_two_processes_find_the_same_average_as_one(tones: Path, method: str) ->
 
 @pytest.mark.parametrize("method", SEPARATE)
 def test_two_processes_train_a_separate_lm(tones: Path, method: str) -> None:
-    recogniser = load_model(tones / "aed")
+    recogniser = load_recogniser(tones / "aed")
     labels = torch.tensor([[1, 2, 3, 0], [4, 4, 0, 0]])
     facts = {}
     for name in ("one", "two"):

@@ -1,5 +1,6 @@
 """Every way to estimate Whisper's internal LM, from manifest to search."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ from fewer.compute.world import alone
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.decoding.decode import decode
+from fewer.decoding.perplexity import measure
 from fewer.decoding.system import load_system
 from fewer.errors import FewerError
-from fewer.files import read_json
+from fewer.files import read_json, write_json
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
-from fewer.ilm.methods import IlmConfig
 from fewer.ilm.transcripts import BEAM, own_transcripts
 from fewer.models.context import ConstantContext
 from fewer.models.encoded import length_mask
@@ -52,7 +54,7 @@ def test_every_method_is_estimated_loaded_and_searched_with(
     facts = estimate(tiny, sets, tmp_path / "ilm", method)
     assert facts["perplexity"]["dev"]["labels"] == 3 + sum(len(whisper.tokenizer.encode(text)) for text in TEXTS[:3])
     assert facts["perplexity"]["dev"]["ppl_label"] > 1
-    system = load_system(whisper, ilm=tmp_path / "ilm")
+    system = load_system(whisper, ilm=tmp_path / "ilm", centred=False)
     decode(system, sets / "dev.jsonl", tmp_path / "nbest.jsonl", {"ilm": -0.2}, SearchOptions(beam=3, max_length=8))
     for row, nbest in enumerate(read_nbest(tmp_path / "nbest.jsonl")):
         best = nbest.hypotheses[0]
@@ -76,8 +78,8 @@ def test_training_begins_at_zero_encoder_and_gets_better(tiny: Path, sets: Path,
     facts = estimate_ilm(tiny, config, tmp_path / "ilm", sets / "train.jsonl", sets / "train.jsonl")
     start = estimate_ilm(tiny, IlmConfig(method="zero_encoder"), tmp_path / "zero", None, sets / "train.jsonl")
     if method == "distilled":
-        curve = [line for line in (tmp_path / "ilm" / "curves.jsonl").read_text().splitlines() if "dev_ce" in line]
-        costs = [float(line.split('"dev_ce": ')[1].split(",")[0].rstrip("}")) for line in curve]
+        curve = [line for line in (tmp_path / "ilm" / "curves.jsonl").read_text().splitlines() if "dev_kl" in line]
+        costs = [float(line.split('"dev_kl": ')[1].split(",")[0].rstrip("}")) for line in curve]
         assert costs[-1] < 0.9 * costs[0]
     else:
         assert facts["perplexity"]["train"]["ppl_label"] < 0.8 * start["perplexity"]["train"]["ppl_label"]
@@ -122,8 +124,8 @@ def test_whispers_own_transcripts_take_the_place_of_missing_ones(tmp_path: Path)
     own_transcripts(whisper, whisper.batches(opened, UtteranceConfig()), tmp_path / "own.jsonl", alone())
     own = Manifest(tmp_path / "own.jsonl")
     encoded = whisper.listen([torch.from_numpy(opened[index].load_audio()[0]) for index in range(12)])
+    whisper.defaults = replace(whisper.defaults, longest_loop=0)
     fusion = load_system(whisper).fusion({})
-    fusion.longest_loop = 0
     limits, options = whisper.max_lengths(encoded), SearchOptions(BEAM)
     lists = beam_search(fusion, encoded, limits, options, whisper.tokenizer.decode)
     expected = [(opened.id(index), best[0].text) for index, best in enumerate(lists) if best[0].ended]
@@ -136,9 +138,29 @@ def test_whispers_own_transcripts_take_the_place_of_missing_ones(tmp_path: Path)
 
 
 def test_what_a_transformer_decoder_does_not_have_is_refused(tiny: Path, sets: Path, tmp_path: Path) -> None:
-    for method in ("decoder_like", "state_ff"):
-        with pytest.raises(FewerError, match="for LSTM decoders"):
+    for method, reason in (("decoder_like", "no language model like this decoder"), ("state_ff", "an LSTM decoder")):
+        with pytest.raises(FewerError, match=f"{method} .*{reason}"):
             estimate(tiny, sets, tmp_path / method, method)
+
+
+def test_an_ilm_is_of_one_language_and_task(tmp_path: Path) -> None:
+    model = make_whisper(tmp_path / "whisper", multilingual=True)
+    dev = write_manifest(tmp_path / "dev.jsonl", ["the cat"])
+    config = IlmConfig(method="zero", language="de", task="translate")
+    facts = estimate_ilm(model, config, tmp_path / "ilm", dev=dev)
+    assert load_system(model, ilm=tmp_path / "ilm", language="de", task="translate").ilm is not None
+    assert measure(tmp_path / "ilm", dev, model) == facts["perplexity"]["dev"]
+    with pytest.raises(FewerError, match="another recogniser"):
+        load_system(model, ilm=tmp_path / "ilm", language="de")
+
+
+def test_an_ilm_folder_without_a_task_is_of_a_transcribing_recogniser(tiny: Path, sets: Path, tmp_path: Path) -> None:
+    """As versions before wrote it."""
+    estimate(tiny, sets, tmp_path / "ilm", "zero")
+    facts = read_json(tmp_path / "ilm" / "ilm.json")
+    assert facts["config"].pop("task") == "transcribe"
+    write_json(tmp_path / "ilm" / "ilm.json", facts)
+    assert load_system(tiny, ilm=tmp_path / "ilm").ilm is not None
 
 
 def test_an_ilm_of_another_whisper_is_refused(tiny: Path, sets: Path, tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from fewer.ilm.contexts import FixedAudioContext, MiniLstmContext, SequenceMeanContext, StateContext
+from fewer.ilm.methods.mini_lstm import MiniLstmContext
+from fewer.ilm.methods.seq_avg import SequenceMeanContext
+from fewer.ilm.methods.state_ff import StateContext
 from fewer.models.aed import AED
 from fewer.models.aed_scorer import AedScorer
-from fewer.models.context import ConstantContext, Context, ZeroContext
+from fewer.models.context import ConstantContext, Context, FixedAudioContext, ZeroContext
 from fewer.models.decoder import DecoderLikeLm, DecoderLikeLmConfig
 from tests.models.small import STATES, VOCAB, random_encoded, random_labels, randomise, small_aed
 

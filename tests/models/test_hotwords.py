@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fewer.models.hotwords import Phrases
 from fewer.models.lm import LmScorer
 from fewer.search.fusion import Fusion
+from fewer.search.rules import Suppression
 from tests.models.test_ngram import CountOperations
 from tests.search.toys import TableScorer
 
@@ -96,7 +97,7 @@ def test_phrases_that_share_labels_all_count() -> None:
 def test_suppressed_labels_leave_rewards_as_they_are() -> None:
     scorer = LmScorer(Phrases({(1, 3): 1.0}, STARTS, NEVER, SPLITS, END), "words")
     suppress = torch.tensor([False, False, True, False, False, False, False])
-    fusion = Fusion([TableScorer(1, V), scorer], {"words": 1.0}, END, suppress=suppress)
+    fusion = Fusion([TableScorer(1, V), scorer], {"words": 1.0}, END, [Suppression(suppress)])
     memory, states = fusion.start([0])
     _, log_probs, _ = fusion.step(memory, states, torch.tensor([-1]))
     assert log_probs[1, 0].tolist() == [0, 1, 0, 0, 0, 0, 0]

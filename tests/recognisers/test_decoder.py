@@ -10,10 +10,9 @@ from transformers import WhisperForConditionalGeneration
 from transformers.modeling_outputs import BaseModelOutput
 
 from fewer.errors import FewerError
-from fewer.ilm.methods import IlmConfig
-from fewer.models.context import ConstantContext, Context
-from fewer.recognisers.whisper.contexts import FixedAudioContext, hear_only
-from fewer.recognisers.whisper.encoder import WhisperEncoded
+from fewer.ilm.config import IlmConfig
+from fewer.models.context import ConstantContext, Context, FixedAudioContext
+from fewer.models.encoded import Encoded
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from tests.recognisers.tiny import noises
 
@@ -32,13 +31,13 @@ def some_labels(whisper: WhisperRecogniser, rows: int = 2, length: int = 12) -> 
 
 
 @pytest.fixture(scope="module")
-def encoded(whisper: WhisperRecogniser) -> WhisperEncoded:
+def encoded(whisper: WhisperRecogniser) -> Encoded:
     return whisper.listen(noises(2))
 
 
 @pytest.mark.parametrize("length", [1, 2, 38])
 def test_log_probabilities_are_those_of_transformers(
-    whisper: WhisperRecogniser, theirs: Any, encoded: WhisperEncoded, length: int
+    whisper: WhisperRecogniser, theirs: Any, encoded: Encoded, length: int
 ) -> None:
     labels = some_labels(whisper, length=length)
     ours = whisper.language_model(whisper.attention).log_probs(labels, encoded)
@@ -56,17 +55,17 @@ def test_the_real_model_gives_transformers_log_probabilities(real: Path) -> None
 
 
 def test_longer_texts_than_the_decoder_has_positions_for_are_refused(whisper: WhisperRecogniser) -> None:
-    zero = whisper.new_context(IlmConfig(method="zero"))
+    zero = IlmConfig(method="zero").new_context(whisper)
     with pytest.raises(FewerError, match="at most 40"):
         whisper.language_model(zero).log_probs(some_labels(whisper, length=40))
 
 
-def ilm_log_probs(whisper: WhisperRecogniser, context: Context, labels: Tensor, encoded: WhisperEncoded) -> Tensor:
+def ilm_log_probs(whisper: WhisperRecogniser, context: Context, labels: Tensor, encoded: Encoded) -> Tensor:
     return whisper.language_model(context).log_probs(labels, encoded if context.needs_encoder else None)
 
 
 def test_zero_is_the_decoder_whose_cross_attention_adds_nothing(
-    whisper: WhisperRecogniser, tiny: Path, encoded: WhisperEncoded
+    whisper: WhisperRecogniser, tiny: Path, encoded: Encoded
 ) -> None:
     deaf = WhisperForConditionalGeneration.from_pretrained(tiny, dtype=torch.float32).eval()
     with torch.no_grad():
@@ -74,14 +73,14 @@ def test_zero_is_the_decoder_whose_cross_attention_adds_nothing(
             layer.encoder_attn.out_proj.weight.zero_()
             layer.encoder_attn.out_proj.bias.zero_()
     labels = some_labels(whisper)
-    ours = ilm_log_probs(whisper, whisper.new_context(IlmConfig(method="zero")), labels, encoded)
+    ours = ilm_log_probs(whisper, IlmConfig(method="zero").new_context(whisper), labels, encoded)
     expected = theirs_log_probs(deaf, encoded.states, whisper.prompt, labels)
     torch.testing.assert_close(ours, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("method", ["zero_encoder", "seq_avg", "seq_avg_all"])
 def test_constant_encoder_states_are_what_transformers_makes_of_such_states(
-    whisper: WhisperRecogniser, theirs: Any, encoded: WhisperEncoded, method: str
+    whisper: WhisperRecogniser, theirs: Any, encoded: Encoded, method: str
 ) -> None:
     states, lengths = encoded.states, encoded.lengths.tolist()
     assert lengths[0] != lengths[1]
@@ -92,7 +91,7 @@ def test_constant_encoder_states_are_what_transformers_makes_of_such_states(
         "seq_avg_all": states.mean(1),
     }
     labels = some_labels(whisper)
-    ours = ilm_log_probs(whisper, whisper.new_context(IlmConfig(method=method)), labels, encoded)
+    ours = ilm_log_probs(whisper, IlmConfig(method=method).new_context(whisper), labels, encoded)
     expected = theirs_log_probs(theirs, means[method][:, None].expand(-1, 7, -1), whisper.prompt, labels)
     torch.testing.assert_close(ours, expected, atol=1e-5, rtol=1e-5)
 
@@ -100,22 +99,22 @@ def test_constant_encoder_states_are_what_transformers_makes_of_such_states(
 def test_the_zero_methods_differ_by_the_biases_of_cross_attention(whisper: WhisperRecogniser, theirs: Any) -> None:
     blocks = [layer.encoder_attn for layer in theirs.model.decoder.layers]
     biases = [block.out_proj(block.v_proj.bias) for block in blocks]
-    vector = hear_only(whisper.decoder, torch.zeros(whisper.decoder.size))
+    vector = whisper.hear_only(torch.zeros(whisper.decoder.size))
     torch.testing.assert_close(vector, torch.cat(biases).detach())
     assert float(vector.norm()) > 0.1
 
 
 def test_a_fixed_recording_is_heard_whatever_the_utterance(
-    whisper: WhisperRecogniser, theirs: Any, encoded: WhisperEncoded
+    whisper: WhisperRecogniser, theirs: Any, encoded: Encoded
 ) -> None:
     states = whisper.listen([torch.zeros(16000)]).states
     labels = some_labels(whisper)
-    ours = ilm_log_probs(whisper, FixedAudioContext(whisper.decoder, states[0]), labels, encoded)
+    ours = ilm_log_probs(whisper, FixedAudioContext(whisper.attention, states[0]), labels, encoded)
     expected = theirs_log_probs(theirs, states.expand(2, -1, -1), whisper.prompt, labels)
     torch.testing.assert_close(ours, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_a_constant_says_something_else_to_every_layer(whisper: WhisperRecogniser, encoded: WhisperEncoded) -> None:
+def test_a_constant_says_something_else_to_every_layer(whisper: WhisperRecogniser, encoded: Encoded) -> None:
     """The blocks' vectors are kept layer by layer: swapping two layers' changes the result."""
     layers = len(whisper.decoder.layers)
     vectors = torch.randn(layers, whisper.decoder.size, generator=torch.Generator().manual_seed(0))

@@ -20,6 +20,7 @@ from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis
+from fewer.search.rules import Suppression
 from fewer.search.scorer import Scorer
 from tests.recognisers.tiny import make_whisper, noises
 
@@ -46,7 +47,7 @@ def search(whisper: WhisperRecogniser, encoded: Encoded, renormalise: bool = Tru
     masks: tuple[Any, Any] = (whisper.suppress, whisper.suppress_first)
     if not renormalise:
         scorer, masks = Masked(scorer, *masks), (None, None)
-    fusion = Fusion([scorer], {"aed": 1.0}, whisper.tokenizer.end, None, *masks)
+    fusion = Fusion([scorer], {"aed": 1.0}, whisper.tokenizer.end, [Suppression(*masks)])
     lists = beam_search(fusion, encoded, whisper.max_lengths(encoded), SearchOptions(beam=BEAM))
     return [hypotheses[0] for hypotheses in lists]
 

@@ -5,12 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewer.ilm.methods import IlmConfig
-from fewer.models.context import ConstantContext, Context
+from fewer.ilm.config import IlmConfig
+from fewer.models.context import ConstantContext, Context, FixedAudioContext
 from fewer.models.encoded import Encoded
 from fewer.models.lm import LmScorer
 from fewer.recognisers.whisper.cache import LEAST
-from fewer.recognisers.whisper.contexts import FixedAudioContext
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
@@ -20,11 +19,11 @@ from tests.recognisers.tiny import noises
 
 def contexts(whisper: WhisperRecogniser) -> dict[str, Context]:
     torch.manual_seed(3)
-    made = {method: whisper.new_context(IlmConfig(method=method, units=4)) for method in ("zero", "seq_avg")}
-    mini = whisper.new_context(IlmConfig(method="mini_lstm", units=4))
+    made = {method: IlmConfig(method=method, units=4).new_context(whisper) for method in ("zero", "seq_avg")}
+    mini = IlmConfig(method="mini_lstm", units=4).new_context(whisper)
     torch.nn.init.normal_(mini.linear.weight)  # type: ignore[union-attr, arg-type]
     made["mini"] = mini
-    made["fixed"] = FixedAudioContext(whisper.decoder, torch.randn(9, whisper.decoder.size))
+    made["fixed"] = FixedAudioContext(whisper.attention, torch.randn(9, whisper.decoder.size))
     return made
 
 

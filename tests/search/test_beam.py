@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from fewer.errors import FewerError
-from fewer.search.beam import SearchOptions, beam_search, repeats
-from fewer.search.fusion import Fusion, log_of_rest
+from fewer.search.beam import SearchOptions, beam_search
+from fewer.search.fusion import Fusion
 from fewer.search.nbest import LengthPolicy
+from fewer.search.rules import EndScoredBy, NoLoops, Suppression, log_of_rest, repeats
 from fewer.search.scorer import TreeState
 from tests.search.toys import TableScorer
 
@@ -67,7 +68,7 @@ def test_an_utterance_alone_gives_the_same_list_as_in_a_batch() -> None:
 
 def test_terms_that_do_not_score_the_end_label_add_nothing_at_the_end() -> None:
     terms = scorers()
-    fusion = Fusion(terms, SCALES, end_scored_by=["aed"])
+    fusion = Fusion(terms, SCALES, rules=[EndScoredBy(["aed"])])
     hypothesis = beam_search(fusion, range(3), torch.full((3,), 8), SearchOptions(beam=20))[0][0]
     assert hypothesis.ended
     expected = sum(terms[1].score(0, [*hypothesis.tokens, 0])[:-1])
@@ -78,7 +79,7 @@ def test_suppressed_labels_never_come_and_every_term_is_renormalised() -> None:
     terms = scorers()
     suppress = torch.tensor([False, False, True, False])
     first = torch.tensor([True, False, True, False])  # no empty transcript
-    fusion = Fusion(terms, {"aed": 1.0, "lm": -0.4}, suppress=suppress, suppress_first=first)
+    fusion = Fusion(terms, {"aed": 1.0, "lm": -0.4}, rules=[Suppression(suppress, first)])
     for utterance, hypotheses in enumerate(beam_search(fusion, range(3), torch.full((3,), 6), SearchOptions(beam=30))):
         assert all(hypothesis.tokens and 2 not in hypothesis.tokens for hypothesis in hypotheses)
         best = hypotheses[0]
@@ -175,7 +176,7 @@ def test_a_loop_that_pays_is_left_where_loops_are_not_allowed(beam: int) -> None
     options = SearchOptions(beam=beam, length=LengthPolicy(0.0, reward=1.0))
     limits = torch.tensor([40, 40])
     allowed = beam_search(Fusion([Stutter()], {"aed": 1.0}), range(2), limits, options)
-    forbidden = beam_search(Fusion([Stutter()], {"aed": 1.0}, longest_loop=3), range(2), limits, options)
+    forbidden = beam_search(Fusion([Stutter()], {"aed": 1.0}, rules=[NoLoops(3)]), range(2), limits, options)
     assert allowed[0][0].tokens == (1,) * 40
     assert not allowed[0][0].ended
     for hypotheses in forbidden:
@@ -190,7 +191,7 @@ def test_a_loop_that_pays_is_left_where_loops_are_not_allowed(beam: int) -> None
 def test_where_nothing_loops_the_lists_are_the_same() -> None:
     limits = torch.full((UTTERANCES,), 6)
     plain, guarded = (
-        beam_search(Fusion(scorers(), SCALES, longest_loop=longest), range(UTTERANCES), limits, SearchOptions(beam=3))
-        for longest in (0, 8)
+        beam_search(Fusion(scorers(), SCALES, rules=rules), range(UTTERANCES), limits, SearchOptions(beam=3))
+        for rules in ([], [NoLoops(8)])
     )
     assert plain == guarded

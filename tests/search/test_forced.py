@@ -9,6 +9,7 @@ from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.forced import add_terms, forced_scores
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import NBest
+from fewer.search.rules import EndScoredBy, Suppression
 from tests.search.toys import TableScorer
 
 UTTERANCES, LABELS = 3, 5
@@ -22,7 +23,8 @@ def test_forced_scores_are_the_searchs_own(end_scored_by: list[str] | None, supp
 
     def fusion(scales: dict[str, float], terms: list[TableScorer]) -> Fusion:
         by = None if end_scored_by is None else [term for term in end_scored_by if term in [t.terms[0] for t in terms]]
-        return Fusion(terms, scales, end_scored_by=by, suppress=suppress)
+        rules = [Suppression(suppress), *([] if by is None else [EndScoredBy(by)])]
+        return Fusion(terms, scales, rules=rules)
 
     limits = torch.tensor([3, 5, 4])
     lists = beam_search(

@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fewer.ilm.contexts import MiniLstmContext, SequenceMeanContext, StateContext
+from fewer.ilm.methods.mini_lstm import MiniLstmContext
+from fewer.ilm.methods.seq_avg import SequenceMeanContext
+from fewer.ilm.methods.state_ff import StateContext
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import ConstantContext, Context
 from fewer.models.ctc_prefix import CtcPrefixScorer

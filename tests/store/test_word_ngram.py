@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from fewer.data.subword_nmt import SubwordNmtTokenizer
-from fewer.data.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer, train_sentencepiece
+from fewer.data.tokenizer import Tokenizer
+from fewer.data.tokenizers import CharacterTokenizer, WordTokenizer, train_sentencepiece
 from fewer.errors import FewerError
 from fewer.models.ngram import NGram
 from fewer.models.word_ngram import Piece, WordNGram, WordNGramConfig

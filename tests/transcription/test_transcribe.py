@@ -8,10 +8,10 @@ import soundfile
 import torch
 from torch import Tensor
 
-from fewer.adaptation.searching import Models, Search, Wishes, load_search
+from fewer.adaptation.searching import Models, Options, load_search
+from fewer.decoding.system import Search
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
-from fewer.search.beam import SearchOptions
 from fewer.search.nbest import Hypothesis
 from fewer.transcription import transcribe as recipe
 from fewer.transcription.transcribe import TranscribeOptions, Transcriber, is_repetitive
@@ -26,7 +26,7 @@ OPTIONS = TranscribeOptions(search=0.4)  # the tiny Whisper hears one second
 @pytest.fixture(scope="module")
 def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
     folder = make_whisper(tmp_path_factory.mktemp("whisper"), sharpness=0.25)
-    return load_search(Models(folder), Wishes(beam=3))
+    return load_search(Models(folder), Options(beam=3))
 
 
 def write(path: Path, samples: np.ndarray, rate: int = 16000) -> Path:
@@ -207,7 +207,7 @@ def test_windows_that_the_recogniser_cannot_hear_are_refused(search: Search) -> 
 
 
 def test_a_recogniser_of_our_own_transcribes(tones: Path) -> None:
-    search = load_search(Models(tones / "aed"), Wishes(), SearchOptions(beam=3))
+    search = load_search(Models(tones / "aed"), Options(beam=3))
     files = sorted((tones / "audio").glob("dev-*.wav"))
     transcripts = list(Transcriber(search).transcribe(files))
     assert len(transcripts) == len(files)

@@ -11,29 +11,32 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-import fewer
-from fewer.adaptation.bundle import Base, BundleFacts, Length, is_bundle, refuse_existing, write_bundle
-from fewer.adaptation.choice import Choice, Trials, choose, tune_words, usual_for, with_and_without
+from fewer.adaptation.bundle import Base, BundleFacts, Length, refuse_existing, write_bundle
+from fewer.adaptation.choice import Choice, Trials, choose, tune_words, usual_scales, with_and_without
 from fewer.adaptation.text_lm import Styles, given_lm, text_lm
 from fewer.compute.world import alone
 from fewer.config import Config
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
-from fewer.decoding.system import AedRecogniser, System, load_phrases, load_recogniser, load_system
+from fewer.decoding.system import System, load_phrases, load_system
 from fewer.errors import FewerError
 from fewer.evaluation.guards import text_overlap
 from fewer.evaluation.normalise import load_normaliser
 from fewer.files import atomic_write, check_output, fingerprint, locked
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
-from fewer.ilm.methods import METHODS, UNMEASURED, IlmConfig
+from fewer.ilm.registry import all_methods, check_method
 from fewer.ilm.transcripts import own_transcripts
-from fewer.progress import say
+from fewer.progress import say, warn
+from fewer.recognisers.loader import is_bundle, load_recogniser
+from fewer.recognisers.names import full_name
 from fewer.search.beam import SearchOptions
 from fewer.store.ngram_files import BINARY_SUFFIX
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales
+from fewer.version import __version__
 
 DIGITS = 12  # of an identity that name a workspace
 HELD_OUT = 10  # of so many transcripts, one tells when to stop training an internal LM
@@ -85,10 +88,9 @@ class Adaptation:
     def __init__(self, model: str, options: AdaptOptions):
         self.options = options
         path = Path(model).expanduser()
-        self.source = str(path.resolve()) if path.exists() else model
+        self.source = str(path.resolve()) if path.exists() else str(full_name(model))
         self.recogniser = load_recogniser(self.source, options.language, options.task)
-        self.whisper = not isinstance(self.recogniser, AedRecogniser)
-        self.usual = usual_for(self.recogniser)
+        self.defaults = self.recogniser.defaults
         self.search = SearchOptions(options.beam)
 
     @property
@@ -119,14 +121,15 @@ class Adaptation:
         zero = {term: 0.0 for term in kept}
         tokenizer = self.recogniser.tokenizer.fingerprint
         bundle = BundleFacts(
-            made_with=fewer.__version__,
+            made_with=__version__,
             base=Base(source=self.source, fingerprint=self.recogniser.fingerprint, tokenizer=tokenizer),
             language=options.language,
             task=options.task,
             method=choice.method,
             scales=zero | scales.terms,
             length=Length(**asdict(scales.length)),
-            end_scored_by=None if self.recogniser.end_scored_by is None else tuple(self.recogniser.end_scored_by),
+            end_scored_by=self.defaults.end_scored_by,
+            centred=self.defaults.centred,
             beam=options.beam,
             text=text,
             **facts,
@@ -159,7 +162,7 @@ class Adaptation:
         refs = dict(zip(opened.ids(), opened.texts(), strict=True))
         found = text_overlap(refs, (line for path in self.options.text for line in read_text(path)))
         if found.count:
-            say(
+            warn(
                 f"{manifest.stem}: {found.count} of {found.utterances} transcripts are in the text, so its WER flatters"
             )
 
@@ -167,11 +170,11 @@ class Adaptation:
         """The method and its scales: by the dev set, or as usual."""
         options = self.options
         if options.dev is None:
-            method = "none" if self.lm is None else options.methods[0] if options.methods else self.usual.method
-            return Choice(method, self.usual.scales(method), {})
+            method = "none" if self.lm is None else options.methods[0] if options.methods else self.defaults.method
+            return Choice(method, usual_scales(self.defaults, method), {})
         systems = {name: self._system(name) for name in self._methods()}
         folder = self.work / "tuning"
-        return choose(self._trials, systems, self.usual, options.budget, options.confidence, folder)
+        return choose(self._trials, systems, options.budget, options.confidence, folder)
 
     def _methods(self) -> list[str]:
         """The methods to try: the recogniser alone first, then shallow fusion, whose decodes serve the others."""
@@ -180,7 +183,7 @@ class Adaptation:
             return ["none"]
         heard = options.transcripts is not None or options.audio is not None
         trained = ["lodr", "mini_lstm"] if heard else ["lodr"] if options.general_text is not None else []
-        chosen = options.methods or ("sf", self.usual.method, "seq_avg", *trained)
+        chosen = options.methods or ("sf", self.defaults.method, "seq_avg", *trained)
         rest = sorted((method for method in dict.fromkeys(chosen) if method != "none"), key=lambda name: name != "sf")
         return ["none", *rest]
 
@@ -194,10 +197,9 @@ class Adaptation:
         folder = self.work / "ilm" / method
         if not (folder / FACTS).exists():
             say(f"internal LM {method}")
-            config = IlmConfig(method=method, language=self.options.language, seed=self.options.seed)
-            texts = () if method in UNMEASURED else self._transcripts
-            model = self.recogniser if self.whisper else self.source
-            estimate_ilm(model, config, folder, *texts)  # type: ignore[arg-type]
+            options = self.options
+            config = IlmConfig(method=method, language=options.language, task=options.task, seed=options.seed)
+            estimate_ilm(self.recogniser, config, folder, *(self._transcripts if all_methods()[method].needs else ()))
         return folder
 
     @cached_property
@@ -232,19 +234,18 @@ class Adaptation:
             out.parent.mkdir(exist_ok=True)
             manifest = Manifest(self.options.audio, transcripts=False)
             config = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted")
-            recogniser: Any = self.recogniser if self.whisper else self.recogniser.loaded  # type: ignore[attr-defined]
-            own_transcripts(recogniser, self.recogniser.batches(manifest, config), out, alone())  # type: ignore[arg-type]
+            own_transcripts(self.recogniser, self.recogniser.batches(manifest, config), out, alone())
         return out
 
     @cached_property
     def _metric(self) -> Metric:
-        normaliser = load_normaliser(self.options.normalise or self.recogniser.normaliser)
+        normaliser = load_normaliser(self.options.normalise or self.defaults.normaliser)
         return Metric(normaliser, "hubscr" if normaliser.glm else "plain")
 
     @cached_property
     def _trials(self) -> Trials:
         assert self.options.dev is not None
-        return Trials(self.recogniser, self.options.dev, self._metric, self.search)
+        return Trials(self.recogniser, self.options.dev, self._metric, self.search, self.work / "encodings")
 
     def _with_words(self, choice: Choice) -> tuple[Scales, dict[str, Any]]:
         """The scales with that of the list of terms: by the dev set if there is one."""
@@ -259,14 +260,15 @@ class Adaptation:
 
     def _general(self, method: str, scales: Scales) -> dict[str, Any]:
         assert self.options.general is not None
-        trials = Trials(self.recogniser, self.options.general, self._metric, self.search)
+        folder = self.work / "encodings"
+        trials = Trials(self.recogniser, self.options.general, self._metric, self.search, folder)
         adapted = self._system(method, words=bool(scales.terms.get("words")))
         used = Scales({term: scale for term, scale in scales.terms.items() if scale}, scales.length)
         facts, compared = with_and_without(
-            trials, (System(self.recogniser), self.usual.scales("none")), (adapted, used)
+            trials, (System(self.recogniser), usual_scales(self.defaults, "none")), (adapted, used)
         )
         if compared.difference > 0 and 1 - compared.better >= self.options.confidence:
-            say(f"{trials.manifest.stem}: other speech gets worse by this adaptation; use it for its domain alone")
+            warn(f"{trials.manifest.stem}: other speech gets worse by this adaptation; use it for its domain alone")
         return facts
 
 
@@ -285,8 +287,10 @@ def _check(model: str, options: AdaptOptions) -> None:
         except OSError as error:
             raise FewerError(f"cannot read {path}: {error.strerror}") from error
     for method in options.methods:
-        if method not in (*METHODS, "none", "sf"):
-            raise FewerError(f"there is no method {method}; they are none, sf, {', '.join(METHODS)}")
+        try:
+            check_method(method, "none", "sf")
+        except ValueError as error:
+            raise FewerError(str(error)) from error
     if options.methods and not (options.text or options.lm):
         raise FewerError("--method says how a language model is added: give --text or --lm as well")
     if len(options.methods) > 1 and options.dev is None:

@@ -15,7 +15,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,15 +23,17 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from fewer.config import Config, parse_config
-from fewer.decoding.system import Recogniser, System, load_recogniser, load_system
+from fewer.decoding.system import System, load_system
 from fewer.errors import FewerError
 from fewer.files import read_json, write_json
+from fewer.recognisers.loader import BUNDLE as FACTS
+from fewer.recognisers.loader import load_recogniser
+from fewer.recognisers.recogniser import Recogniser
 from fewer.search.beam import SearchOptions
-from fewer.search.fusion import Fusion
+from fewer.search.fusion import Fusion, signed
 from fewer.search.nbest import LengthPolicy
 
 NAME, VERSION = "fewer-bundle", 2
-FACTS = "bundle.json"
 PLAIN = re.compile(r"\w[\w.-]{0,100}", re.ASCII)  # no path leads out of the bundle
 Scale = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 KEPT = (".safetensors", ".json", ".yaml", ".arpa", ".arpa.gz", ".txt", ".model")  # kinds of files that are copied
@@ -64,6 +66,7 @@ class BundleFacts(Config):
     scales: dict[str, Scale]  # term -> what its score is multiplied by; negative for what is subtracted
     length: Length = Length()
     end_scored_by: tuple[str, ...] | None = None  # terms that score the end label; None: the recogniser's own default
+    centred: bool | None = None  # the LMs are, so that length is not paid for; None: the recogniser's own default
     beam: int = Field(default=5, ge=1, le=1000)
     lm: str | None = None  # file or folder in the bundle
     ilm: str | None = None  # folder in the bundle
@@ -115,10 +118,6 @@ class Bundle:
         return self.system.fusion(self.scales)
 
 
-def is_bundle(source: str | Path) -> bool:
-    return (Path(source).expanduser() / FACTS).is_file()
-
-
 def read_bundle(folder: str | Path) -> BundleFacts:
     """What bundle.json says; an error if this version of fewer cannot read it."""
     path = Path(folder).expanduser() / FACTS
@@ -140,16 +139,23 @@ def read_bundle(folder: str | Path) -> BundleFacts:
 
 
 def load_bundle(
-    folder: str | Path, base: str | Path | Recogniser | None = None, scales: Mapping[str, float] | None = None
+    folder: str | Path,
+    base: str | Path | Recogniser | None = None,
+    scales: Mapping[str, float] | None = None,
+    instead: Mapping[str, str | Path] | None = None,
+    end_by: Sequence[str] | None = None,
 ) -> Bundle:
     """A bundle with its base model: `base` if given (loaded or not), else from where it was when it was adapted.
 
-    scales: of terms that shall have another one than the bundle says.
+    What is given overrides the bundle: scales by term, sources of LM, ILM and hotwords by term (`instead`), and the
+    terms that score the end label.
     """
     folder = Path(folder).expanduser()
     facts = read_bundle(folder)
-    facts = facts.model_copy(update={"scales": facts.scales | dict(scales or {})})
     recogniser = base if base is not None and not isinstance(base, str | Path) else _load_base(folder, facts, base)
+    usual = signed(recogniser.defaults.scales(instead or ()))
+    usual = {term: scale for term, scale in usual.items() if not facts.scales.get(term)}
+    facts = facts.model_copy(update={"scales": facts.scales | usual | dict(scales or {})})
     where = f"{folder} was made for {facts.base.source}"
     if recogniser.tokenizer.fingerprint != facts.base.tokenizer:
         raise FewerError(f"{where}, whose tokenizer is another one than that of the model given; give that model")
@@ -159,16 +165,21 @@ def load_bundle(
             "give that model, or adapt this one with `fewer adapt`"
         )
     parts = {"lm": facts.lm, "ilm": facts.ilm, "words": facts.words}
-    used = {term: folder / name for term, name in parts.items() if name is not None and facts.scales.get(term)}
+    own: dict[str, str | Path] = {term: folder / name for term, name in parts.items() if name is not None}
+    used = {term: source for term, source in (own | dict(instead or {})).items() if facts.scales.get(term)}
     for term, scale in facts.scales.items():
         if scale and term not in used:
             raise FewerError(f"{folder / FACTS}: '{term}' has the scale {scale:g}, but the bundle has no such model")
     for path in used.values():
-        if not path.exists():
-            raise FewerError(f"{folder} is not complete: {path.name} is missing; copy the whole folder")
-        check_part(folder, path, facts.checksums)
+        if path not in own.values():
+            continue
+        if not Path(path).exists():
+            raise FewerError(f"{folder} is not complete: {Path(path).name} is missing; copy the whole folder")
+        check_part(folder, Path(path), facts.checksums)
     models = (used.get("lm"), used.get("ilm"))
-    system = load_system(recogniser, *models, end_scored_by=facts.end_scored_by, words=used.get("words"))
+    policy: dict[str, Any] = {"end_scored_by": facts.end_scored_by if end_by is None else end_by}
+    policy["centred"] = facts.centred
+    system = load_system(recogniser, *models, words=used.get("words"), **policy)
     system.names["model"] = str(folder)
     return Bundle(folder, facts, system)
 

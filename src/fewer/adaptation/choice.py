@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from fewer.data.manifest import Manifest
-from fewer.decoding.decode import EncodedBatch, encode_set, search_set
-from fewer.decoding.system import AedRecogniser, Recogniser, System
+from fewer.decoding.decode import hold_set, search_set
+from fewer.decoding.system import System
 from fewer.decoding.tunable import identity, tuning_method
 from fewer.evaluation.wer import Comparison, Result, compare
-from fewer.progress import say
+from fewer.progress import warn
+from fewer.recognisers.recogniser import Defaults, Recogniser
 from fewer.search.beam import SearchOptions
-from fewer.search.nbest import LengthPolicy
+from fewer.search.fusion import signed
 from fewer.tuning.methods import options_of, tune_all
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales, SpaceOptions
@@ -27,56 +28,22 @@ WORDS_BUDGET = 3  # decodes for the scale of the list of terms
 WORDS_RANGE = (0.0, 2.0)
 
 
-@dataclass(frozen=True)
-class Usual:
-    """What is usual for a kind of recogniser: without a dev set that is all one has."""
-
-    method: str  # of estimating the internal LM
-    lm: float  # λ1 and λ2 with an internal LM
-    ilm: float
-    length: LengthPolicy
-    sf_lm: float  # λ1 without
-    sf_length: LengthPolicy
-    tuning: TuneOptions
-
-    def scales(self, method: str) -> Scales:
-        """Of a method that was not tuned."""
-        if method == "none":
-            return Scales({}, LengthPolicy())  # as everybody searches with the recogniser alone
-        if method == "sf":
-            return Scales({"lm": self.sf_lm}, self.sf_length)
-        return Scales({"lm": self.lm, "ilm": -self.ilm}, self.length)
-
-
-# Whisper: small scales; shallow fusion alone shortens hypotheses unless labels are rewarded by some 6 · λ1 + 0.3.
-WHISPER = Usual(
-    method="zero_encoder",
-    lm=0.18,
-    ilm=0.17,
-    length=LengthPolicy(0.0, 0.4),
-    sf_lm=0.13,
-    sf_length=LengthPolicy(0.0, 1.05),
-    tuning=TuneOptions(
-        space=SpaceOptions(length="reward", scale_range=(0.0, 0.5), reward_range=(-1.0, 3.0)),
-        start=({}, {"lm": 0.13, "reward": 1.05}, {"lm": 0.18, "ilm": 0.17, "reward": 0.4}),
-    ),
-)
-OWN = Usual("zero", 0.3, 0.2, LengthPolicy(), sf_lm=0.3, sf_length=LengthPolicy(), tuning=TuneOptions())
-
-
-def usual_for(recogniser: Recogniser) -> Usual:
-    return OWN if isinstance(recogniser, AedRecogniser) else WHISPER
+def usual_scales(defaults: Defaults, method: str) -> Scales:
+    """Of a method that was not tuned."""
+    terms = {"none": (), "sf": ("lm",)}.get(method, ("lm", "ilm"))
+    return Scales(signed(defaults.scales(terms)), defaults.search.length)
 
 
 class Trials:
     """A set, encoded once, on which systems are tried."""
 
-    def __init__(self, recogniser: Recogniser, manifest: Path, metric: Metric, search: SearchOptions):
-        self.manifest, self.metric, self.search = manifest, metric, search
-        self.batches: list[EncodedBatch] = list(encode_set(System(recogniser), Manifest(manifest)))
+    def __init__(self, recogniser: Recogniser, manifest: Path, metric: Metric, search: SearchOptions, work: Path):
+        """work: folder for encoder states that have no room in memory."""
+        self.recogniser, self.manifest, self.metric, self.search = recogniser, manifest, metric, search
+        self.batches = hold_set(recogniser, Manifest(manifest), work)
 
     def __len__(self) -> int:
-        return sum(len(batch.utterances) for batch in self.batches)
+        return len(self.batches.manifest)
 
     def result(self, system: System, scales: Scales) -> Result:
         """One decode, scored."""
@@ -105,17 +72,16 @@ class Choice:
     facts: dict[str, Any]
 
 
-def choose(
-    trials: Trials, systems: Mapping[str, System], usual: Usual, budget: int, confidence: float, folder: Path
-) -> Choice:
+def choose(trials: Trials, systems: Mapping[str, System], budget: int, confidence: float, folder: Path) -> Choice:
     """Tune every system, of which "none" is the recogniser alone; take the best if it is better beyond doubt."""
     if (count := len(trials)) < FEW:
-        say(f"{trials.manifest.stem}: {count} utterances show large gains only; a few hundred are better")
-    results = trials.tune(systems, usual.tuning.model_copy(update={"budget": budget}), folder)
+        warn(f"{trials.manifest.stem}: {count} utterances show large gains only; a few hundred are better")
+    defaults = trials.recogniser.defaults
+    results = trials.tune(systems, TuneOptions(**{**defaults.tuning, "budget": budget}), folder)
     alone = results["none"]
     best = min(results, key=lambda name: results[name].wer)
     compared = compare(results[best].chosen.result, alone.chosen.result)
-    plain = trials.result(systems["none"], usual.scales("none"))
+    plain = trials.result(systems["none"], usual_scales(defaults, "none"))
     better = min(compared.sure, compare(results[best].chosen.result, plain).sure)
     facts = {
         "set": trials.manifest.stem,
@@ -130,14 +96,14 @@ def choose(
     if best != "none" and better >= confidence:
         return Choice(best, _own(results[best].scales), facts | {"kept": False})
     if best == "none":
-        say(f"no LM does better than the recogniser alone ({alone.wer:.2f} %), so nothing is added")
+        warn(f"no LM does better than the recogniser alone ({alone.wer:.2f} %), so nothing is added")
     else:
-        say(
+        warn(
             f"{best} has WER {results[best].wer:.2f} % against {alone.wer:.2f} % without an LM, better in "
             f"{100 * better:.0f} % of resampled dev sets: not beyond doubt, so nothing is added"
         )
     sure = compare(alone.chosen.result, plain).sure >= confidence
-    return Choice("none", _own(alone.scales) if sure else usual.scales("none"), facts | {"kept": True})
+    return Choice("none", _own(alone.scales) if sure else usual_scales(defaults, "none"), facts | {"kept": True})
 
 
 def tune_words(trials: Trials, system: System, chosen: Scales, folder: Path) -> TuneResult:

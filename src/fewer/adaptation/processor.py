@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from fewer.adaptation.bundle import load_bundle, read_bundle
-from fewer.data.whisper_tokens import NO_TIMESTAMPS
 from fewer.decoding.system import System, load_system
 from fewer.errors import FewerError
-from fewer.recognisers.whisper.recogniser import WhisperRecogniser, around_whisper
+from fewer.recognisers.whisper.recogniser import around_whisper
+from fewer.search.fusion import signed
 from fewer.search.nbest import LengthPolicy
 from fewer.search.scorer import State, TreeState, first_labels
 
@@ -51,15 +51,15 @@ class FusionProcessor(LogitsProcessor):
     def __init__(self, system: System, scales: Mapping[str, float], length: LengthPolicy = LengthPolicy()):
         """system: its recogniser is the Whisper whose `generate` is called."""
         recogniser = system.recogniser
-        if not isinstance(recogniser, WhisperRecogniser):
+        if recogniser.prompt_end is None:
             raise FewerError("a FusionProcessor is for the `generate` of a Whisper; give a Whisper")
         if system.ilm is not None and system.ilm.context is not None and system.ilm.context.needs_encoder:
             raise FewerError(
                 f"the internal LM '{system.ilm.config.method}' hears the utterance, which `generate` does not pass on: "
                 "take another method, or `fewer transcribe`"
             )
-        self.fusion = system.fusion(scales, system.scorers(Given(recogniser.decoder.vocab_size)))
-        self.no_timestamps = recogniser.tokenizer.labels.index(NO_TIMESTAMPS)
+        self.fusion = system.fusion(scales, system.scorers(Given(recogniser.tokenizer.size)))
+        self.prompt_end = recogniser.prompt_end
         self.reward, self.length_penalty = length.reward, length.exponent
         self.rows: dict[bytes, int] = {}  # labels of each row of the last call -> its place
         self.states: list[State] = []
@@ -86,8 +86,8 @@ class FusionProcessor(LogitsProcessor):
         task: str = "transcribe",
     ) -> "FusionProcessor":
         """A language model, an internal LM that is subtracted, and rewarded terms, for a given Whisper."""
-        given = {"lm": (lm, lm_scale), "ilm": (ilm, -ilm_scale), "words": (words, words_scale)}
-        scales = {term: scale for term, (source, scale) in given.items() if source is not None}
+        given = {"lm": (lm, lm_scale), "ilm": (ilm, ilm_scale), "words": (words, words_scale)}
+        scales = signed({term: scale for term, (source, scale) in given.items() if source is not None})
         system = load_system(around_whisper(model, language, task), lm, ilm, words=words)
         return cls(system, scales, length)
 
@@ -104,7 +104,7 @@ class FusionProcessor(LogitsProcessor):
 
     def _prompt(self, row: Tensor) -> int:
         """The number of labels that were given; all rows have as many."""
-        places = (row == self.no_timestamps).nonzero()
+        places = (row == self.prompt_end).nonzero()
         if not len(places):
             raise FewerError(
                 "the language model knows no timestamps: call generate(…, return_timestamps=False) for at most 30 s "

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from fewer.data.hotwords import read_terms
-from fewer.data.style import LEARNT, SAMPLE, Look, PlainStyle, Style, WhisperStyle, learn_casing
+from fewer.data.style import LEARNT, SAMPLE, Look, PlainStyle, Style, learn_casing
 from fewer.data.token_store import read_text
-from fewer.data.whisper_tokens import WhisperTokenizer
-from fewer.decoding.system import Recogniser, hugging_face, load_lm
 from fewer.errors import FewerError
 from fewer.files import atomic_write, read_json, write_json
 from fewer.progress import Bar, say
+from fewer.recognisers.recogniser import Recogniser
+from fewer.store.lms import hugging_face, load_lm
 from fewer.store.ngram_files import BINARY_SUFFIX, is_ngram_file, save_ngram
 from fewer.store.word_ngram import WordNGram, read_word_lm, save_word_lm
 from fewer.training.ngram_text import NGramConfig, ngram_of_texts
@@ -31,19 +31,12 @@ class Styles:
 
     def of(self, text: Path) -> Style:
         """What changes the lines of a text."""
-        tokenizer = self.recogniser.tokenizer
-        if not isinstance(tokenizer, WhisperTokenizer):
-            return PlainStyle(tokenizer.labels, words=tokenizer.kind == "words")
-        from fewer.recognisers.whisper.style import never_written
-
         look = Look.of(islice(read_text(text), SAMPLE))
-        assert self.recogniser.suppress is not None
-        never = never_written(self.recogniser.suppress, tokenizer)
-        if not (look.cased and look.punctuated):
+        style = self.recogniser.style(look, lambda: self.casing)
+        if not ((look.cased and look.punctuated) or isinstance(style, PlainStyle)):
             lacks = [name for name, there in (("case", look.cased), ("punctuation", look.punctuated)) if not there]
-            say(f"{text}: without {' and '.join(lacks)}; it is written as Whisper would, as well as can be")
-        english = getattr(self.recogniser, "language", None) in (None, "en")
-        return WhisperStyle(look, never, {} if look.cased else self.casing, english)
+            say(f"{text}: without {' and '.join(lacks)}; it is written as the recogniser would, as well as can be")
+        return style
 
     @property
     def casing(self) -> dict[str, str]:

@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from fewer.cli import options
+
 
 def command(
     model: Annotated[
@@ -37,7 +39,7 @@ def command(
         Path | None, typer.Option(help="Cased text of any kind: how names are cased; what lodr subtracts.")
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="Try only this: none, sf, or a method of `fewer ilm`. Repeat.")
+        list[str] | None, typer.Option(help="Try only this: none, sf (shallow fusion), or a method below. Repeat.")
     ] = None,
     style: Annotated[
         Literal["auto", "none"], typer.Option(help="none: the text is written as the model writes already.")
@@ -49,40 +51,39 @@ def command(
         str | None, typer.Option(help="As in `fewer score`; if not given: english or basic for Whisper, else none.")
     ] = None,
     language: Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: en, de, …")] = None,
-    task: Annotated[str, typer.Option(help="transcribe, or translate (into English).")] = "transcribe",
-) -> dict[str, Any]:
+    task: options.Task = "transcribe",
+) -> None:
     """Adapt a recogniser to a domain with text alone: language model, internal language model and scales in one folder.
 
     fewer adapt openai/whisper-tiny.en adapted --text domain.txt --dev dev.jsonl
 
     Without --dev the usual scales are taken. With it, nothing is added unless the dev set gets better beyond doubt.
     """
-    from fewer.adaptation.adapt import AdaptOptions, adapt
-    from fewer.config import parse_config
+    import fewer
 
-    values = {
-        "text": text or (),
-        "lm": lm,
-        "words": words,
-        "dev": dev,
-        "general": general,
-        "transcripts": transcripts,
-        "audio": audio,
-        "general_text": general_text,
-        "methods": method or (),
-        "style": style,
-        "order": order,
-        "beam": beam,
-        "budget": budget,
-        "normalise": normalise,
-        "language": language,
-        "task": task,
-    }
-    facts = adapt(model, out, parse_config(AdaptOptions, values, "fewer adapt")).model_dump(mode="json")
-    for line in summary(facts):
+    bundle = fewer.adapt(
+        model,
+        out,
+        text=text,
+        lm=lm,
+        words=words,
+        dev=dev,
+        general=general,
+        transcripts=transcripts,
+        audio=audio,
+        general_text=general_text,
+        method=method,
+        style=style,
+        order=order,
+        beam=beam,
+        budget=budget,
+        normalise=normalise,
+        language=language,
+        task=task,
+    )
+    for line in summary(bundle.model_dump(mode="json")):
         print(line)
     print(f"{out}: use it with `fewer transcribe call.wav --model {out}` or `fewer decode {out} set.jsonl out.jsonl`")
-    return facts
 
 
 def summary(facts: dict[str, Any]) -> list[str]:

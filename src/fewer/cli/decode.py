@@ -21,7 +21,7 @@ def command(
     words: options.Words = None,
     words_scale: options.WordsScale = None,
     ctc_scale: Annotated[float, typer.Option(help="Weight of the CTC prefix score; 0: not computed.")] = 0.0,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept for each utterance; 12 if not given.")] = None,
+    beam: options.Beam = None,
     length_exponent: options.LengthExponent = None,
     reward: options.Reward = None,
     n_best: Annotated[int | None, typer.Option(help="Hypotheses to write; all of the beam if not given.")] = None,
@@ -34,23 +34,34 @@ def command(
 ) -> None:
     """Decode a set: N-best lists with every term's own score.
 
-    A bundle has its own models, scales, beam and length policy; what is given here goes before them.
+    A bundle has its own models, scales, beam and length policy; options given here override them.
     Under torchrun, the processes share the utterances. The file is complete or absent.
     """
-    from dataclasses import replace
-
-    from fewer.adaptation.searching import Models, Wishes, load_search
+    import fewer
     from fewer.compute.world import joined
-    from fewer.decoding.decode import decode
-    from fewer.files import check_output
 
-    check_output(out)
     with joined("cpu") as world:
-        search = load_search(
-            Models(model, lm, ilm, words, ctc_scale, end_by, base, language, task, cached=True),
-            Wishes(lm_scale, ilm_scale, words_scale, beam, length_exponent, reward),
+        lists = fewer.decode(
+            model,
+            manifest,
+            out,
+            lm=lm,
+            lm_scale=lm_scale,
+            ilm=ilm,
+            ilm_scale=ilm_scale,
+            words=words,
+            words_scale=words_scale,
+            ctc_scale=ctc_scale,
+            beam=beam,
+            length_exponent=length_exponent,
+            reward=reward,
+            n_best=n_best,
+            max_length=max_length,
+            end_by=end_by,
+            base=base,
+            language=language,
+            task=task,
+            processes=processes,
         )
-        options = replace(search.options, n_best=n_best, max_length=max_length)
-        count = decode(search.system, manifest, out, search.scales, options, world, processes)
         if world.first:
-            print(f"{out}: {count} utterances")
+            print(f"{out}: {len(lists)} utterances")

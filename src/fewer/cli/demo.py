@@ -15,6 +15,8 @@ def command(
 
     Stopped at any moment, the same command goes on where it was.
     """
-    from fewer.experiments.demo import demo
+    import fewer
+    from fewer.report.tables import print_table
 
-    demo(folder, quick, seed)
+    print_table(fewer.demo(folder, quick=quick, seed=seed))
+    print(f"\nOpen {folder.resolve() / 'report.html'} in a browser: move the sliders and watch the words change.")

@@ -1,38 +1,28 @@
 """fewer ilm: estimate a recogniser's internal language model."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
+    model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
     out: Annotated[Path, typer.Argument(help="Folder to write the internal LM to.")],
     method: Annotated[
         str,
-        typer.Option(
-            help="zero, enc_avg, ctx_avg, seq_avg, mini_lstm, learned, state_ff, distilled, silence, noise, "
-            "decoder_like, dr or lodr; of a Whisper also zero_encoder and seq_avg_all; or one of your own "
-            "(docs/estimator.md)."
-        ),
+        typer.Option(help="One of the methods below, or one of your own (docs/estimator.md)."),
     ] = "mini_lstm",
     train: Annotated[Path | None, typer.Option(help="Manifest of the recogniser's training set.")] = None,
     dev: Annotated[Path | None, typer.Option(help="Manifest for the perplexity and for when to stop.")] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="Another option of the method, such as units=50 or passes=4.")
     ] = None,
-) -> dict[str, Any]:
+) -> None:
     """Estimate a recogniser's internal language model and print its perplexity."""
-    from fewer.config import override_value, parse_config
-    from fewer.ilm.estimate import estimate_ilm
-    from fewer.ilm.methods import IlmConfig
+    import fewer
 
-    values: dict[str, object] = {"method": method}
-    for override in change or []:
-        values = override_value(values, override)
-    facts = estimate_ilm(model, parse_config(IlmConfig, values, "fewer ilm"), out, train, dev)
+    facts = fewer.estimate_ilm(model, out, method, train=train, dev=dev, change=change)
     for name, perplexity in facts.get("perplexity", {}).items():
         label, word = perplexity["ppl_label"], perplexity["ppl_word"]
         print(f"{method}: perplexity on {name} {label:.1f} per label, {word:.1f} per word ({facts['seconds']:.0f} s)")
-    return facts

@@ -13,8 +13,11 @@ from typing import NoReturn
 import typer
 
 from fewer.cli import COMMANDS, RESUMED
+from fewer.cli.methods import MethodsCommand
+from fewer.compute.bfloat16 import limit_onednn
 from fewer.errors import FewerError
 from fewer.files import unwritable
+from fewer.progress import show_progress
 
 STOPPED, BUG = 130, 70  # exit codes after Ctrl-C, and after an error that nobody foresaw (EX_SOFTWARE)
 LONGEST_LINE = 2000  # characters of a message
@@ -27,13 +30,18 @@ app = typer.Typer(
     "and the internal one subtracted.",
 )
 for verb in COMMANDS:
-    app.command(verb)(importlib.import_module(f"fewer.cli.{verb}").command)
+    kind = MethodsCommand if verb in ("ilm", "adapt") else None
+    app.command(verb, cls=kind)(importlib.import_module(f"fewer.cli.{verb}").command)
 
 
 @app.callback(invoke_without_command=True)
-def options(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
+def options(
+    context: typer.Context, version: bool = typer.Option(False, "--version", help="Show the version and exit.")
+) -> None:
+    show_progress()
+    context.call_on_close(lambda: show_progress(False))
     if version:
-        from fewer import __version__
+        from fewer.version import __version__
 
         print(f"fewer {__version__}")
         raise typer.Exit
@@ -41,6 +49,7 @@ def options(version: bool = typer.Option(False, "--version", help="Show the vers
 
 def main() -> None:
     """Entry point: errors meant for the user come as one message and exit code 1."""
+    limit_onednn()
     try:
         app()
     except FewerError as error:

@@ -44,36 +44,25 @@ def command(
 
     fewer ngram domain.txt books.txt.gz lm.arpa --tokenizer model --prune "0 0 1" --mix heldout.txt
     """
-    import contextlib
-    import tempfile
-    import time
+    import fewer
 
-    from fewer.data.token_store import read_text, store_tokens
-    from fewer.data.tokenizers import load_tokenizer
-    from fewer.evaluation.perplexity import Perplexity
-    from fewer.files import check_output
-    from fewer.store.ngram_files import check_name, save_ngram
-    from fewer.training.ngram_text import NGramConfig, ngram_of_texts, stream_log_probs
-
-    began = time.monotonic()
-    check_name(out)
-    check_output(out)
-    config = NGramConfig(order=order, prune=_numbers(prune), case=case, allow_unknown=allow_unknown)
-    labels = load_tokenizer(tokenizer / "tokenizer.json" if tokenizer.is_dir() else tokenizer)
-    with contextlib.ExitStack() as stack:
-        folder = cache or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fewer-ngram-")))
-        made = ngram_of_texts(text, labels, config, folder, mix)
-        save_ngram(out, made.model, labels.labels)
-        counts = ", ".join(f"{count:,} {n}-grams" for n, count in enumerate(made.model.counts(), start=1))
-        print(f"{out}: {counts}; from {made.labels:,} labels in {time.monotonic() - began:.1f} s")
-        for path in [mix, *(heldout or [])] if mix else heldout or []:
-            store = store_tokens([path], labels, folder, case, allow_unknown)
-            words = sum(len(line.split()) for line in read_text(path, case))
-            own = float(stream_log_probs(made.model, store.labels).double().sum())
-            parts = [(f"{part.path} (weight {part.weight:.4f})", part.log_prob) for part in made.parts if path == mix]
-            for name, log_prob in [*parts, (str(out), own)]:
-                found = Perplexity.of(log_prob, len(store.labels), words, len(store))
-                print(f"{path}: perplexity {found.per_label:.2f} per label, {found.per_word:.2f} per word: {name}")
+    made = fewer.ngram(
+        text,
+        out,
+        tokenizer=tokenizer,
+        order=order,
+        prune=_numbers(prune),
+        mix=mix,
+        heldout=heldout,
+        case=case,
+        allow_unknown=allow_unknown,
+        cache=cache,
+    )
+    counts = ", ".join(f"{count:,} {n}-grams" for n, count in enumerate(made.counts, start=1))
+    print(f"{out}: {counts}; from {made.labels:,} labels in {made.seconds:.1f} s")
+    for one in made.held_out:
+        label, word = one.perplexity.per_label, one.perplexity.per_word
+        print(f"{one.text}: perplexity {label:.2f} per label, {word:.2f} per word: {one.model}")
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -27,3 +27,4 @@ Normalise = Annotated[
     str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON, basic or glm:FILE.")
 ]
 Processes = Annotated[int, typer.Option(min=1, help="Processes of this machine that divide a search (on Linux).")]
+Beam = Annotated[int | None, typer.Option(help="Hypotheses kept. Default: 5 for Whisper, else 12.")]

@@ -1,7 +1,7 @@
 """fewer perplexity: of a language model, or of a recogniser's internal one."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -10,25 +10,26 @@ def command(
     lm: Annotated[str, typer.Argument(help="A folder of `fewer train`, an n-gram file, or a folder of `fewer ilm`.")],
     text: Annotated[list[Path], typer.Argument(help="Text files (plain, gz, xz) or manifests.")],
     model: Annotated[
-        Path | None, typer.Option(help="The recogniser: of an internal LM, or whose tokenizer an n-gram file uses.")
+        str | None, typer.Option(help="The recogniser: of an internal LM, or whose tokenizer an n-gram file uses.")
     ] = None,
-    case: Annotated[str, typer.Option(help="Spelling of the text: none, lower, upper or librispeech.")] = "none",
+    case: Annotated[
+        Literal["none", "lower", "upper", "librispeech"], typer.Option(help="Spelling of the text.")
+    ] = "none",
     json: Annotated[Path | None, typer.Option(help="Write the numbers to this file as well.")] = None,
-) -> dict[str, dict[str, Any]]:
+) -> None:
     """Print the perplexity per label and per word."""
-    from fewer.decoding.perplexity import measure
+    import fewer
     from fewer.files import check_output, write_json
 
     if json is not None:
         check_output(json)
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
     for path in text:
-        result = measure(lm, path, model, case)
-        results[str(path)] = result
+        results |= fewer.perplexity(lm, path, model=model, case=case)
+        result = results[str(path)]
         print(
             f"{path}: perplexity {result['ppl_label']:.2f} per label, {result['ppl_word']:.2f} per word "
             f"({result['sentences']} sentences, {result['words']} words, {result['labels']} labels)"
         )
     if json is not None:
         write_json(json, results)
-    return results

@@ -39,19 +39,22 @@ def command(
     text: Annotated[bool, typer.Option("--text", help="Also write the transcripts as plain text, <set>.txt.")] = False,
 ) -> None:
     """Turn a corpus into manifests: OUT/<set>.jsonl, one utterance per line; nothing if anything is wrong."""
-    from fewer.data.corpora.prepare import PrepareOptions, prepare
-    from fewer.data.corpora.split import Split
+    import fewer
 
-    options = PrepareOptions(
-        sets=tuple(sets or ()),
-        splits=tuple(Split.parse(text) for text in splits or ()),
-        transcripts=transcripts,
-        skip_bad=skip_bad,
-        resample=resample,
-        case=case,
-        text=text,
+    show(
+        fewer.prepare(
+            corpus,
+            src,
+            out,
+            sets=sets,
+            splits=splits,
+            transcripts=transcripts,
+            skip_bad=skip_bad,
+            resample=resample,
+            case=case.value,
+            text=text,
+        )
     )
-    show(prepare(corpus, src, out, options))
 
 
 def show(summaries: "list[SetSummary]") -> None:

@@ -15,16 +15,11 @@ def command(
     tables: Annotated[
         Path | None, typer.Option(help="Also write the table into this folder as Markdown, LaTeX, CSV and JSON.")
     ] = None,
-) -> Path:
+) -> None:
     """Write a run as one HTML file: table, error surfaces, and sliders that rank its N-best lists anew."""
+    import fewer
     from fewer.progress import say
-    from fewer.report.page import write_report
-    from fewer.report.results import read_results
-    from fewer.report.tables import write_tables
 
-    page = write_report(run, out, paper)
-    if tables is not None:
-        write_tables(read_results(run), tables, paper)
+    page = fewer.write_report(run, out, paper=paper, tables=tables)
     say(f"{page.stat().st_size / 1e6:.1f} MB; open it in a browser, it needs no server and no network")
     print(page)
-    return page

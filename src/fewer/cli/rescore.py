@@ -15,10 +15,6 @@ def command(
     model: Annotated[Path | None, typer.Option(help="Model folder whose tokenizer an n-gram file uses.")] = None,
 ) -> None:
     """Add a language model's score to N-best lists and rank them anew."""
-    from fewer.decoding.rescore import rescore
-    from fewer.decoding.system import load_lm_and_tokenizer
-    from fewer.files import check_output
+    import fewer
 
-    check_output(out)
-    count = rescore(nbest, out, *load_lm_and_tokenizer(lm, model), term, scale)
-    print(f"{out}: {count} utterances")
+    print(f"{out}: {len(fewer.rescore(nbest, lm, out, scale=scale, term=term, model=model))} utterances")

@@ -18,11 +18,13 @@ def command(
 
     Stopped at any moment, the same command goes on where it was.
     """
+    import fewer
     from fewer.experiments.layers import load_experiment
-    from fewer.experiments.run import describe, run_experiment
+    from fewer.experiments.run import describe
+    from fewer.report.tables import print_table
 
     config = load_experiment(recipe, change or [])
     if dry_run:
         print(describe(config))
         return
-    run_experiment(config, folder)
+    print_table(fewer.run(recipe, folder, change=change), config.paper)

@@ -5,8 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from fewer.errors import FewerError
-
 
 def command(
     text: Annotated[
@@ -38,24 +36,7 @@ def command(
 
     fewer tokenizer codes vocab tokenizer.json --kind subword_nmt
     """
-    from fewer.data.subword_nmt import SubwordNmtTokenizer
-    from fewer.data.token_store import read_text
-    from fewer.data.tokenizers import Tokenizer, train_characters, train_sentencepiece, train_words
-    from fewer.progress import progress
+    import fewer
 
-    if size is not None and kind in ("characters", "subword_nmt"):
-        raise FewerError(f"--size has no meaning for --kind {kind}: the text or the vocabulary says how many labels")
-    lines = progress((line for path in text for line in read_text(path, case)), "reading text")
-    tokenizer: Tokenizer
-    if kind == "subword_nmt":
-        if len(text) != 2:
-            raise FewerError("--kind subword_nmt needs two files, the codes and the vocabulary, then the one to write")
-        tokenizer = SubwordNmtTokenizer.from_files(*text)
-    elif kind == "bpe":
-        tokenizer = train_sentencepiece(lines, size or 500, exact=not at_most)
-    elif kind == "characters":
-        tokenizer = train_characters(lines)
-    else:
-        tokenizer = train_words(lines, size, min_count)
-    tokenizer.save(out)
-    print(f"{out}: {tokenizer.size} labels")
+    made = fewer.tokenizer(text, out, kind=kind, size=size, at_most=at_most, min_count=min_count, case=case)
+    print(f"{out}: {made.size} labels")

@@ -26,17 +26,14 @@ def command(
 
     Killed at any moment, the same command goes on to the same result. Under torchrun, all processes train one model.
     """
-    from fewer.errors import FewerError
-    from fewer.experiments.layers import load_train_config
+    import fewer
 
-    settings = load_train_config(config, change or [])
     if dry_run:
+        from fewer.experiments.layers import load_train_config
         from fewer.training.cost import dry_run as describe
 
-        print(describe(settings))
+        print(describe(load_train_config(config, change or [])))
         return
     if out is None:
-        raise FewerError("give a folder for the run: fewer train CONFIG OUT (or --dry-run)")
-    from fewer.training.run import train_model
-
-    train_model(settings, out, fall_back)
+        raise fewer.FewerError("give a folder for the run: fewer train CONFIG OUT (or --dry-run)")
+    fewer.train(config, out, change=change, fall_back=fall_back)

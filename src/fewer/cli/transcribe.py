@@ -1,7 +1,7 @@
 """fewer transcribe: audio files into text or subtitles."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,7 +26,7 @@ def command(
     ilm_scale: options.IlmScale = None,
     words: options.Words = None,
     words_scale: options.WordsScale = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept for each window; 5 if not given.")] = None,
+    beam: options.Beam = None,
     length_exponent: options.LengthExponent = None,
     reward: options.Reward = None,
     no_speech: Annotated[
@@ -45,29 +45,42 @@ def command(
     base: options.Base = None,
     language: options.Language = None,
     task: options.Task = "transcribe",
-) -> list[Any]:
+) -> None:
     """Transcribe audio files of any length, in windows that are cut at pauses.
 
-    A file that cannot be read is told of at the end; the others are transcribed all the same. Returns the transcripts.
+    Files that cannot be read are listed at the end; the others are transcribed all the same.
     """
-    from fewer.adaptation.searching import Models, Wishes, load_search
+    import fewer
     from fewer.files import atomic_write
-    from fewer.search.beam import SearchOptions
-    from fewer.transcription.transcribe import Incomplete, TranscribeOptions, Transcriber, targets
-    from fewer.transcription.transcript import Transcript
+    from fewer.transcription.transcribe import Incomplete, targets
 
     paths = targets(audio, output, out)
-    system = load_search(
-        Models(model, lm, ilm, words, base=base, language=language, task=task),
-        Wishes(lm_scale, ilm_scale, words_scale, beam, length_exponent, reward),
-        SearchOptions(beam=5),
+    loaded = fewer.load(
+        model,
+        lm=lm,
+        lm_scale=lm_scale,
+        ilm=ilm,
+        ilm_scale=ilm_scale,
+        words=words,
+        words_scale=words_scale,
+        beam=beam,
+        length_exponent=length_exponent,
+        reward=reward,
+        base=base,
+        language=language,
+        task=task,
     )
-    transcripts: list[Transcript] = []
-    options = TranscribeOptions(no_speech, log_prob, search, longest, align=output != "text")
-    for transcript in Transcriber(system, options).transcribe(audio):
-        path = paths[len(transcripts)]
-        transcripts.append(transcript)
-        if not transcript.segments and transcript.problems:
+    transcripts = loaded.transcribe(
+        audio,
+        no_speech=no_speech,
+        log_prob=log_prob,
+        longest=longest,
+        search=search,
+        word_times=output != "text",
+        confidences=output == "json",
+    )
+    for transcript, path in zip(transcripts, paths, strict=True):
+        if transcript.problems and not transcript.duration:
             continue
         if path is not None:
             with atomic_write(path) as stream:
@@ -78,5 +91,4 @@ def command(
             print(f"==> {transcript.file} <==")
         print(transcript.written(output), end="", flush=True)
     if any(transcript.problems for transcript in transcripts):
-        raise Incomplete(transcripts)
-    return transcripts
+        raise Incomplete({transcript.file: transcript.problems for transcript in transcripts})

@@ -35,7 +35,7 @@ def command(
     no_harm: Annotated[
         bool, typer.Option("--no-harm", help="Keep scales of 0 unless the dev set improves significantly.")
     ] = False,
-    beam: Annotated[int, typer.Option(help="Hypotheses kept for each utterance.")] = 12,
+    beam: options.Beam = None,
     max_length: options.MaxLength = None,
     end_by: options.EndBy = None,
     language: options.Language = None,
@@ -55,38 +55,29 @@ def command(
     Every method has its own pool and the same budget. OUT/<method>/tune.json holds the scales, surface.npz the WER of
     every point of the grid. Started again, the same command goes on with the decodes that are there.
     """
-    from fewer.adaptation.searching import check_end_by
-    from fewer.compute.world import joined
-    from fewer.config import parse_config
-    from fewer.data.manifest import Manifest
-    from fewer.decoding.decode import EncodedBatch, encode_set
-    from fewer.decoding.system import System, load_recogniser, load_system
-    from fewer.decoding.tunable import identity, tuning_method
-    from fewer.evaluation.normalise import load_normaliser
-    from fewer.search.beam import SearchOptions
-    from fewer.tuning.methods import check_methods, tune_all
-    from fewer.tuning.pool import Metric
-    from fewer.tuning.tune import TuneOptions
+    import fewer
 
-    space = {"length": length, **constraints(fix or [], tie or [], limit or [])}
-    options = parse_config(TuneOptions, {"space": space, "budget": budget, "no_harm": no_harm}, "fewer tune")
-    with joined("cpu") as world:
-        if world.size > 1:
-            raise FewerError("fewer tune runs in one process; start it without torchrun")
-    search = SearchOptions(beam, max_length=max_length)
-    recogniser = load_recogniser(model, language, task, cached=True)
-    normaliser = load_normaliser(normalise or recogniser.normaliser)
-    metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
-    check_end_by(end_by, ["aed", *(["lm"] if lm else []), *(["ilm"] if ilm else []), *(["ctc"] if ctc else [])])
-    batches: list[EncodedBatch] = []
-    methods = []
-    for folder in ([None] if sf or not ilm else []) + list(ilm or []):
-        name = folder.name if folder is not None else "sf" if lm else "none"
-        system = load_system(recogniser, lm, folder, ctc, end_by)
-        methods.append(tuning_method(name, system, batches, search, identity(system, search, manifest), processes))
-    check_methods(methods, options)  # before the dev set is encoded, which may take a while
-    batches.extend(encode_set(System(recogniser), Manifest(manifest, transcripts=False)))
-    results = tune_all(methods, options, metric, out, manifest.stem)
+    results = fewer.tune(
+        model,
+        manifest,
+        out,
+        lm=lm,
+        ilm=ilm,
+        sf=sf,
+        ctc=ctc,
+        length=length,
+        **constraints(fix or [], tie or [], limit or []),
+        budget=budget,
+        no_harm=no_harm,
+        beam=beam,
+        max_length=max_length,
+        end_by=end_by,
+        language=language,
+        task=task,
+        normalise=normalise,
+        rules=rules,
+        processes=processes,
+    )
     for name, result in results.items():
         print(_line(name, result))
 

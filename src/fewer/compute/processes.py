@@ -1,21 +1,39 @@
-"""Work divided among processes of this machine."""
+"""Work in several processes of this machine.
+
+`divided` forks: each process has everything that is loaded here, and does its share of a search or an estimation.
+`together` starts new processes as torchrun would, each with its rank: training needs threads and a process group,
+which do not survive a fork. Both watch their processes in the same way: an error of one is raised here, and none
+outlives this process.
+"""
 
 import multiprocessing
 import os
+import pickle
 import signal
+import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from multiprocessing.connection import Connection, wait
-from typing import Any, TypeVar, cast
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
+from torch.distributed import TCPStore
 
 from fewer.errors import FewerError
+from fewer.files import unwritable
+from fewer.progress import is_shown, show_progress
 
 Result = TypeVar("Result")
 Work = Callable[[int, int], Iterable[Result]]
+HERE = "127.0.0.1"
 RESULT, ERROR, END = range(3)
+SERVE = "from fewer.compute.processes import serve; serve()"
+
+
+class Process(Protocol):
+    def kill(self) -> None: ...
 
 
 def divided(work: Work[Result], processes: int) -> Iterator[Result]:
@@ -28,14 +46,72 @@ def divided(work: Work[Result], processes: int) -> Iterator[Result]:
         yield from work(0, 1)
         return
     context = multiprocessing.get_context("fork")
-    children, ends = [], []
+
+    def start(rank: int, far_end: Connection) -> Process:
+        child = context.Process(target=_share, args=(work, rank, processes, far_end), daemon=True)
+        child.start()
+        return child
+
+    yield from _watched(start, processes)
+
+
+def together(work: Callable[..., None], processes: int, *args: Any) -> None:
+    """work(*args) in so many new processes, each with its rank; this machine's threads are divided among them.
+
+    work: a function of a module; it and its arguments are pickled.
+    """
+    store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False)  # on a port that is free
+    shared = {"MASTER_ADDR": HERE, "MASTER_PORT": str(store.port), "WORLD_SIZE": str(processes)}
+    shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True"}  # the store is here, not in the first of the processes
+    shared |= {"OMP_NUM_THREADS": str(max(torch.get_num_threads() // processes, 1))}
+
+    def start(rank: int, far_end: Connection) -> Process:
+        """It does not hear Ctrl-C: its standard input stays open as long as this process wants it to live."""
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-c", SERVE],  # -P: no module of the current folder is imported
+            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdin=subprocess.PIPE,
+            stdout=2,  # what is printed is for people
+            pass_fds=[far_end.fileno()],
+            start_new_session=True,
+        )
+        assert child.stdin is not None
+        child.stdin.write(pickle.dumps((far_end.fileno(), is_shown(), work, args)))
+        child.stdin.flush()
+        return child
+
+    for _ in _watched(start, processes):
+        pass
+
+
+def serve() -> None:
+    """What a new process of `together` does."""
+    number, shown, work, args = pickle.load(sys.stdin.buffer)
+    show_progress(shown)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    def once(rank: int, size: int) -> Iterator[None]:
+        work(*args)
+        yield None
+
+    _share(once, 0, 1, Connection(number, readable=False), forked=False)
+
+
+def _end_with_parent() -> None:
+    """End when the other end of standard input is closed, even if by a kill."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+def _watched(start: Callable[[int, Connection], Process], processes: int) -> Iterator[Any]:
+    """Start processes, yield what they send, and raise the first error; at the end none is left."""
+    children: list[Any] = []
+    ends: list[Connection] = []
     try:
         for rank in range(processes):
-            end, far_end = context.Pipe(duplex=False)
-            child = context.Process(target=_share, args=(work, rank, processes, far_end), daemon=True)
-            child.start()
+            end, far_end = Pipe(duplex=False)
+            children.append(start(rank, far_end))
             far_end.close()  # the child has it: when it dies, this end knows
-            children.append(child)
             ends.append(end)
         while ends:
             for end in cast(list[Connection], wait(ends)):
@@ -49,7 +125,8 @@ def divided(work: Work[Result], processes: int) -> Iterator[Result]:
     finally:
         for child in children:
             child.kill()
-            child.join()
+        for child in children:
+            child.join() if hasattr(child, "join") else child.communicate()
 
 
 def _receive(end: Connection) -> tuple[int, Any]:
@@ -57,23 +134,30 @@ def _receive(end: Connection) -> tuple[int, Any]:
         received: tuple[int, Any] = end.recv()
     except EOFError:
         raise FewerError(
-            "a process that did a part of the work was killed: is there enough memory? Fewer `processes` need less"
+            "a process that did a part of the work was killed: is there enough memory? Use fewer processes, "
+            "and run the same command again"
         ) from None
     return received
 
 
-def _share(work: Work[Any], rank: int, processes: int, far_end: Connection) -> None:
+def _share(work: Work[Any], rank: int, processes: int, far_end: Connection, forked: bool = True) -> None:
     """One process's part; it leaves without a word, since locks of what prints may be held by threads left behind."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides
-    torch.set_num_threads(1)
+    if forked:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides
+        torch.set_num_threads(1)
     try:
         for result in work(rank, processes):
             far_end.send((RESULT, result))
         far_end.send((END, None))
     except FewerError as error:
         far_end.send((ERROR, error))
-    except OSError:  # nobody listens any more
-        pass
+    except OSError as error:
+        if (problem := unwritable(error)) is not None:
+            far_end.send((ERROR, FewerError(problem)))
+        elif forked:  # nobody listens any more
+            pass
+        else:
+            far_end.send((ERROR, RuntimeError(traceback.format_exc())))
     except Exception:
         far_end.send((ERROR, RuntimeError(traceback.format_exc())))
     finally:

@@ -14,9 +14,9 @@ from fewer.config import Config
 from fewer.data.manifest import Manifest
 from fewer.data.plan import Items, Plan, PlanConfig, make_plan, mixed
 from fewer.data.reading import Batches
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
-from fewer.progress import say
+from fewer.progress import warn
 
 SHOWN = 10  # utterances that a message names
 
@@ -219,7 +219,7 @@ class UtteranceBatches(Batches[Batch]):
         message = f"{self.manifest.path}: {count} utterances are longer than {seconds:g} s: {', '.join(named)}{more}"
         if not self.config.skip_long:
             raise FewerError(f"{message}; raise max_size or max_duration, or leave them out with skip_long")
-        say(f"{message}: left out where a batch cannot hold them")
+        warn(f"{message}: left out where a batch cannot hold them")
 
 
 def shortest(items: Items, sizes: np.ndarray, mean: float) -> Items:

@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from fewer.data.features import FeatureOptions, PretrainedConfig
+from fewer.data.extractor import FeatureOptions, PretrainedConfig
 from fewer.data.statistics import differences
 from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint, read_json, write_json

@@ -45,7 +45,7 @@ class Source(_Strict):
         return self
 
 
-class Transform(_Strict):
+class Transform(_Strict):  # type: ignore[no-redef]
     """A change that lhotse makes to the audio."""
 
     name: Literal["Resample", "Speed", "Volume"]

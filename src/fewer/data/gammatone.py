@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from fewer.data.features import SHIFT, WINDOW, FeatureExtractor, GammatoneConfig, dct_matrix
+from fewer.data.extractor import SHIFT, WINDOW, FeatureExtractor, GammatoneConfig, dct_matrix
 from fewer.errors import FewerError
 
 ORDER = 4  # resonators in one filter

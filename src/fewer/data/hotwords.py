@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fewer.data.lines import read_lines
 from fewer.data.spelling import fold_space
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 
 

@@ -18,7 +18,7 @@ from fewer.data.cut_schema import check_line
 from fewer.data.lines import read_raw_lines
 from fewer.data.manifest_index import RECORD, BadLine, Summary, open_index, transcript
 from fewer.errors import FewerError
-from fewer.progress import say
+from fewer.progress import warn
 
 SHOWN = 10  # bad lines that a message shows
 
@@ -159,4 +159,4 @@ def _complain(path: Path, summary: Summary, skip_bad: bool) -> None:
             f"{path}: {summary.bad_count} lines cannot be used:\n{listing}\n"
             "mend these lines or take them out; a training leaves them out with --set data.skip_bad=true"
         )
-    say(f"{path}: {summary.bad_count} lines are left out:\n{listing}")
+    warn(f"{path}: {summary.bad_count} lines are left out:\n{listing}")

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fewer.data.features import FeatureExtractor, PretrainedConfig
+from fewer.data.extractor import FeatureExtractor, PretrainedConfig
+from fewer.data.whisper_encoder import WhisperEncoder
 from fewer.errors import FewerError
 from fewer.hugging_face import loading
 from fewer.progress import quiet_loading
@@ -64,9 +65,11 @@ class PretrainedFeatures(FeatureExtractor):
 class WhisperFeatures(PretrainedFeatures):
     """Whisper's encoder, by default on the utterance alone instead of the padded 30 s; longer ones in equal pieces."""
 
-    def __init__(self, config: PretrainedConfig, encoder: nn.Module, prepare: Any):
+    encoder: WhisperEncoder
+
+    def __init__(self, config: PretrainedConfig, encoder: WhisperEncoder, prepare: Any):
         super().__init__(config, encoder, prepare)
-        options: Any = encoder.config
+        options = encoder.config
         self.dim = options.d_model * (config.pool if config.pooling == "stack" else 1)
         self.shift = 2 * prepare.hop_length * config.pool
         self.min_samples = prepare.n_fft
@@ -83,15 +86,8 @@ class WhisperFeatures(PretrainedFeatures):
     def encode_piece(self, samples: Tensor) -> Tensor:
         """At most 30 s. (T,) -> (T', D)"""
         if self.config.full_window:
-            states = self.encoder(self.inputs(samples, "max_length")).last_hidden_state
-            return states[0, : self.encoder_frames(len(samples))]
-        encoder: Any = self.encoder
-        mel = self.inputs(samples, "longest")  # (1, mels, frames)
-        states = nn.functional.gelu(encoder.conv2(nn.functional.gelu(encoder.conv1(mel)))).transpose(1, 2)
-        states = states + encoder.embed_positions.weight[: states.shape[1]]
-        for layer in encoder.layers:
-            states = layer(states, None)
-        return encoder.layer_norm(states)[0]
+            return self.encoder.window(self.inputs(samples, "max_length")[0].T)[: self.encoder_frames(len(samples))]
+        return self.encoder.alone(self.inputs(samples, "longest")[0].T)
 
 
 class WaveformFeatures(PretrainedFeatures):
@@ -133,7 +129,7 @@ def pretrained_features(config: PretrainedConfig) -> PretrainedFeatures:
         model = AutoModel.from_pretrained(name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True)
         prepare = AutoFeatureExtractor.from_pretrained(name, trust_remote_code=False)
     if kind == "whisper":
-        return WhisperFeatures(config, model.encoder, prepare)
+        return WhisperFeatures(config, WhisperEncoder(model.encoder), prepare)
     return WaveformFeatures(config, model, prepare)
 
 

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from fewer.data.audio import load_audio, where
 from fewer.data.cache import Cuts, FeatureCache, process_rank
-from fewer.data.features import FeatureExtractor, FeaturesConfig, feature_extractor
+from fewer.data.extractor import FeatureExtractor, FeaturesConfig
+from fewer.data.features import feature_extractor
 from fewer.data.reading import one_thread
 from fewer.data.statistics import Normaliser, Statistics
 from fewer.errors import FewerError

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from fewer.data.features import FeatureOptions
+from fewer.data.extractor import FeatureOptions
 from fewer.errors import FewerError
 from fewer.files import atomic_write
 

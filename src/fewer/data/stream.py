@@ -1,7 +1,7 @@
-"""Audio files of any length, read in blocks: one channel, at the wanted rate, never the whole file in memory."""
+"""Audio of any length in blocks: one channel, at the wanted rate; of a file, never the whole of it in memory."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -54,23 +54,7 @@ class AudioStream:
 
     def __iter__(self) -> Iterator[Tensor]:
         """(T,) float32 each"""
-        ratio = Fraction(self.source_rate, self.rate)
-        if ratio == 1:
-            yield from self._read(round(BLOCK * self.rate))
-            return
-        unit = ratio.numerator  # samples that become a whole number of samples
-        size = unit * max(1, round(BLOCK * self.source_rate / unit))
-        margin = unit * math.ceil(MARGIN * max(1.0, float(ratio)) / unit)
-        skipped = int(margin / ratio)
-        held = torch.zeros(margin)  # the last block's end, and this one
-        for block in self._read(size):
-            held = torch.cat([held, block])
-            whole = (len(held) - 2 * margin) // unit * unit  # all of this has its margin
-            if whole > 0:
-                yield resample(held[: whole + 2 * margin], self.source_rate, self.rate)[skipped:][: int(whole / ratio)]
-                held = held[whole:]
-        left = int((len(held) - margin) / ratio)
-        yield resample(torch.cat([held, torch.zeros(margin)]), self.source_rate, self.rate)[skipped:][:left]
+        return at_rate(self._read, self.source_rate, self.rate)
 
     def _read(self, size: int) -> Iterator[Tensor]:
         """Blocks as they are in the file. (size,)"""
@@ -104,3 +88,36 @@ class AudioStream:
             return "the file is empty"
         text = str(getattr(error, "error_string", error)).rstrip(".")
         return f"cannot read the audio: {text}. {FORMATS}"
+
+
+class ArrayStream:
+    """Samples that are there already, as an `AudioStream` of them."""
+
+    def __init__(self, samples: Tensor, source_rate: int, rate: int):
+        """samples: one channel in [-1, 1]. (T,) float32"""
+        self.samples, self.source_rate, self.rate = samples, source_rate, rate
+        self.duration = len(samples) / source_rate
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return at_rate(lambda size: iter(self.samples.split(size)), self.source_rate, self.rate)
+
+
+def at_rate(read: Callable[[int], Iterator[Tensor]], source_rate: int, rate: int) -> Iterator[Tensor]:
+    """Blocks at another rate. read: gives blocks of so many samples. (T,) each"""
+    ratio = Fraction(source_rate, rate)
+    if ratio == 1:
+        yield from read(round(BLOCK * rate))
+        return
+    unit = ratio.numerator  # samples that become a whole number of samples
+    size = unit * max(1, round(BLOCK * source_rate / unit))
+    margin = unit * math.ceil(MARGIN * max(1.0, float(ratio)) / unit)
+    skipped = int(margin / ratio)
+    held = torch.zeros(margin)  # the last block's end, and this one
+    for block in read(size):
+        held = torch.cat([held, block])
+        whole = (len(held) - 2 * margin) // unit * unit  # all of this has its margin
+        if whole > 0:
+            yield resample(held[: whole + 2 * margin], source_rate, rate)[skipped:][: int(whole / ratio)]
+            held = held[whole:]
+    left = int((len(held) - margin) / ratio)
+    yield resample(torch.cat([held, torch.zeros(margin)]), source_rate, rate)[skipped:][:left]

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from fewer.data.lines import read_lines
 from fewer.data.spelling import fold_space
-from fewer.data.tokenizers import END, END_LABEL, Tokenizer
+from fewer.data.tokenizer import END, END_LABEL, Tokenizer
 from fewer.errors import FewerError
 
 CONTINUES = "@@"

@@ -9,7 +9,7 @@ from fewer.data.plan import Items, Plan, PlanConfig, make_plan
 from fewer.data.reading import Batches
 from fewer.data.token_store import TokenStore
 from fewer.errors import FewerError
-from fewer.progress import say
+from fewer.progress import warn
 
 
 class SentenceConfig(PlanConfig):
@@ -62,4 +62,4 @@ class SentenceBatches(Batches[TextBatch]):
         message += f"the longest, sentence {where}, has {longest}"
         if not self.config.skip_long:
             raise FewerError(f"{message}; raise max_size, or leave them out with skip_long")
-        say(f"{message}: left out")
+        warn(f"{message}: left out")

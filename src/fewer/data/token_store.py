@@ -18,7 +18,7 @@ import numpy as np
 from fewer.data.lines import read_lines
 from fewer.data.manifest import is_manifest, read_transcripts
 from fewer.data.spelling import Case, spell
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, locked, read_json_object, write_json
 from fewer.progress import Bar

@@ -1,4 +1,4 @@
-"""Tokenizers: text to labels and back. Each is one JSON file; label 0 ends a sequence.
+"""The kinds of tokenizers, read from a file or learnt from text.
 
 tokenizer = load_tokenizer("model/tokenizer.json")
 tokenizer.decode(tokenizer.encode("HELLO WORLD"))  # "HELLO WORLD"
@@ -7,79 +7,25 @@ tokenizer.decode(tokenizer.encode("HELLO WORLD"))  # "HELLO WORLD"
 import base64
 import binascii
 import io
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Self
 
 import sentencepiece
 
 from fewer.config import shown
 from fewer.data.spelling import fold_space
+from fewer.data.subword_nmt import SubwordNmtTokenizer
+from fewer.data.tokenizer import END, END_LABEL, UNKNOWN_LABEL, VERSION, Tokenizer
+from fewer.data.whisper_tokens import WhisperTokenizer, is_hugging_face
 from fewer.errors import FewerError
-from fewer.files import fingerprint, read_json, write_json
-from fewer.progress import say
+from fewer.files import read_json
+from fewer.progress import warn
 
-VERSION = 1
-END, END_LABEL, UNKNOWN_LABEL = 0, "</s>", "<unk>"
 WORD_MARK = "▁"  # begins the first piece of a word in sentencepiece's vocabularies
 NO_PIECE = "\ue000"  # stands for a WORD_MARK in the text itself, which would be read as a blank
 MOST_WORDS = 10_000_000  # different words that are counted; beyond it the rarest are forgotten
-
-
-class Tokenizer(Protocol):
-    """Text to labels and back. White space is folded: words come back separated by single blanks."""
-
-    kind: ClassVar[str]
-    labels: list[str]  # (V,) the end label first
-    end: int = END
-    unknown: int | None = None  # the label of what the vocabulary lacks; None: that is an error
-
-    def encode(self, text: str) -> list[int]:
-        """The labels of a text, without the end label."""
-        ...
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of labels; end labels are ignored."""
-        ...
-
-    def word_start(self, id: int) -> bool:
-        """Whether a label alone says that a word begins with it (the first of a text always begins one)."""
-        ...
-
-    def word_end(self, id: int) -> bool:
-        """Whether a label alone says that a word ends with it (the last of a text always ends one)."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything but kind and version; `from_json` reads it."""
-        ...
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self: ...
-
-    @property
-    def size(self) -> int:
-        """V, the end label included."""
-        return len(self.labels)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Equal for tokenizers that give the same labels."""
-        return fingerprint(self.kind, json.dumps(self.to_json(), sort_keys=True))
-
-    def save(self, path: str | Path) -> None:
-        write_json(path, {"kind": self.kind, "version": VERSION, **self.to_json()})
-
-    def spelled(self, ids: Iterable[int]) -> list[str]:
-        """The labels' spellings, end labels left out."""
-        ids = [int(id) for id in ids]
-        for id in ids:
-            if not 0 <= id < self.size:
-                raise FewerError(f"label {id} is outside the vocabulary of {self.size} labels")
-        return [self.labels[id] for id in ids if id != self.end]
 
 
 class _Listed(Tokenizer):
@@ -187,9 +133,6 @@ class SentencePieceTokenizer(Tokenizer):
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
     """Read a tokenizer file, or that of a Whisper. They hold data only, so that files of strangers are safe to load."""
-    from fewer.data.subword_nmt import SubwordNmtTokenizer
-    from fewer.data.whisper_tokens import WhisperTokenizer, is_hugging_face
-
     kinds: list[type[Tokenizer]] = [SentencePieceTokenizer, CharacterTokenizer, WordTokenizer, SubwordNmtTokenizer]
     kinds.append(WhisperTokenizer)
     value = read_json(path)
@@ -275,7 +218,7 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
     for line in lines:
         counts.update(line.split())
         if len(counts) > MOST_WORDS:
-            say(f"over {MOST_WORDS:,} different words: those seen {rarest} time(s) so far are forgotten")
+            warn(f"over {MOST_WORDS:,} different words: those seen {rarest} time(s) so far are forgotten")
             counts = Counter({word: count for word, count in counts.items() if count > rarest})
             rarest += 1
     return counts

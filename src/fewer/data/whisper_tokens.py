@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from fewer.config import shown
 from fewer.data.spelling import fold_space
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json_object
 from fewer.hugging_face import loading

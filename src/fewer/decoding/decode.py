@@ -1,24 +1,32 @@
 """Decoding a set: batches by length, one search after another, N-best lists in the manifest's order."""
 
+import contextlib
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from fewer.compute.processes import divided
 from fewer.compute.world import World, alone
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
-from fewer.decoding.system import Recogniser, System
+from fewer.data.plan import Items
+from fewer.decoding.system import System
 from fewer.errors import FewerError
-from fewer.files import check_output
+from fewer.files import check_output, fingerprint
 from fewer.models.encoded import Encoded
 from fewer.progress import Bar
+from fewer.recognisers.recogniser import Recogniser
 from fewer.search.beam import SearchError, SearchOptions, beam_search
 from fewer.search.nbest import Header, NBest, parse_nbest, write_nbest
 from fewer.search.scorer import Scorer
+from fewer.store.kept import KeptTensors
 
+MEMORY = 1 << 30  # bytes of encoder states that are held for many searches
 BATCH = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted", allow_unknown=True)
 
 
@@ -41,32 +49,58 @@ class EncodedBatch:
 
 
 class EncodedSet(Sequence[EncodedBatch]):
-    """The batches of (this process's share of) a set; each is encoded whenever it is asked for."""
+    """The batches of (this process's share of) a set, each encoded whenever it is asked for, unless it is kept.
 
-    def __init__(self, recogniser: Recogniser, manifest: Manifest, world: World):
-        self.recogniser, self.manifest = recogniser, manifest
+    Used as a context manager, all are encoded at once: processes that are forked then need not.
+    """
+
+    def __init__(self, recogniser: Recogniser, manifest: Manifest, world: World, kept: KeptTensors):
+        self.recogniser, self.manifest, self.kept = recogniser, manifest, kept
         self.batches = recogniser.batches(manifest, BATCH)
         plan = self.batches.plan(1)
         groups = [items for step in range(len(plan)) for items in plan.group(step, world.rank, world.size)]
         self.groups = [items for items in groups if len(items)]
+        self.marks = fingerprint(recogniser.fingerprint, manifest.path)
 
     def __len__(self) -> int:
         return len(self.groups)
 
     def __getitem__(self, index: Any) -> Any:
         items = self.groups[index]
-        cuts = [self.manifest[item] for item in items.tolist()]
-        utterances = [_utterance(item, cut) for item, cut in zip(items.tolist(), cuts, strict=True)]
-        encoded = self.recogniser.encode(self.batches.load(items, 1))
-        for utterance, frames in zip(utterances, encoded.lengths.tolist(), strict=True):
+        utterances = [_utterance(item, self.manifest[item]) for item in items.tolist()]
+        ids = [utterance.id for utterance in utterances]
+        encoded = Encoded(**self.kept.get(fingerprint(self.marks, *ids)[:32], lambda: self._encode(items)))
+        for id, frames in zip(ids, encoded.lengths.tolist(), strict=True):
             if frames < 1:
-                raise FewerError(f"utterance {utterance.id} is too short: the encoder leaves no frame of it")
+                raise FewerError(f"utterance {id} is too short: the encoder leaves no frame of it")
         return EncodedBatch(utterances, encoded)
+
+    def _encode(self, items: Items) -> dict[str, Tensor]:
+        return self.recogniser.encode(self.batches.load(items, 1)).tensors()
+
+    def __enter__(self) -> "EncodedSet":
+        for index in range(len(self)):
+            self[index]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the files; if the process is killed before, they serve the next one."""
+        if self.kept.folder is not None:
+            shutil.rmtree(self.kept.folder, ignore_errors=True)
 
 
 def encode_set(system: System, manifest: Manifest, world: World | None = None) -> EncodedSet:
     """Run the encoder over (this process's share of) a set."""
-    return EncodedSet(system.recogniser, manifest, world or alone())
+    return EncodedSet(system.recogniser, manifest, world or alone(), KeptTensors())
+
+
+def hold_set(recogniser: Recogniser, manifest: Manifest, folder: Path, memory: int = MEMORY) -> EncodedSet:
+    """The same for many searches: encoded once, in memory up to a budget, the others in files of a folder.
+
+    A recogniser that keeps its encoder states on disk anyway needs no other files.
+    """
+    kept = KeptTensors(folder if recogniser.encodings is None else None, memory)
+    return EncodedSet(recogniser, manifest, alone(), kept)
 
 
 def _utterance(index: int, cut: Any) -> Utterance:
@@ -113,10 +147,11 @@ def decode(
     options: SearchOptions = SearchOptions(),
     world: World | None = None,
     processes: int = 1,
+    info: Mapping[str, Any] | None = None,
 ) -> int:
     """Decode a manifest into an N-best file, complete or absent; under torchrun every process takes its share.
 
-    Returns the number of utterances.
+    info: what the file's header should say besides. Returns the number of utterances.
     """
     world = world or alone()
     opened = Manifest(manifest, transcripts=False)
@@ -124,7 +159,7 @@ def decode(
         raise FewerError(f"{manifest} holds no utterance")
     out = Path(out)
     check_output(out)
-    head = header(system, scales, options, {"set": Path(manifest).stem})
+    head = header(system, scales, options, {"set": Path(manifest).stem, **(info or {})})
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as private:
         folder = Path(world.same(private))
         part = folder / f"part{world.rank}.jsonl"
@@ -157,11 +192,8 @@ def _in_order(parts: list[tuple[str, list[int]]]) -> Iterator[NBest]:
                 places.append((index, path, offset))
                 stream.readline()
                 offset = stream.tell()
-    for _, path, offset in sorted(places):
-        yield _read_at(path, offset)
-
-
-def _read_at(path: str, offset: int) -> NBest:
-    with open(path, "rb") as stream:
-        stream.seek(offset)
-        return parse_nbest(stream.readline(), path)
+    with contextlib.ExitStack() as stack:
+        streams = {path: stack.enter_context(open(path, "rb")) for path, _ in parts}
+        for _, path, offset in sorted(places):
+            streams[path].seek(offset)
+            yield parse_nbest(streams[path].readline(), path)

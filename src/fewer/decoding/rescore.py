@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from fewer.data.batches import pad
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.ilm.perplexity import label_sums
 from fewer.models.lm import LanguageModel

@@ -9,13 +9,11 @@ from dataclasses import replace
 from itertools import islice
 
 from fewer.decoding.decode import EncodedBatch
+from fewer.decoding.forced import context_scores
 from fewer.decoding.system import System
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
-from fewer.recognisers.whisper.forced import context_scores
-from fewer.recognisers.whisper.recogniser import WhisperRecogniser
 from fewer.search.forced import add_terms
-from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis, NBest
 from fewer.tuning.methods import Method
 from fewer.tuning.space import Scales
@@ -45,13 +43,8 @@ def with_ilm(system: System, lists: list[NBest], encode: Encode) -> list[NBest]:
     if ilm is None:
         return lists
     if ilm.separate is not None:
-        scorers = [scorer for scorer in system.scorers() if "ilm" in scorer.terms]
-        end_by, masks = system.end_by(["ilm"]), (recogniser.suppress, recogniser.suppress_first)
-        fusion = Fusion(scorers, {}, recogniser.tokenizer.end, end_by, *masks)
+        fusion = system.fusion({}, [scorer for scorer in system.scorers() if "ilm" in scorer.terms])
         return add_terms(fusion, ((ids, ids) for ids in _groups([nbest.id for nbest in lists])), lists)
-    if not isinstance(recogniser, WhisperRecogniser):
-        batches = (([utterance.id for utterance in batch.utterances], batch.encoded) for batch in encode())
-        return add_terms(system.fusion({}, system.scorers()[:1]), batches, lists)
     assert ilm.context is not None
     by_id = {nbest.id: nbest for nbest in lists}
     heard: Iterable[tuple[str, Encoded | None, int]] = ((id, None, 0) for id in list(by_id))

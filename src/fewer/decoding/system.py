@@ -3,131 +3,25 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
-from torch import Tensor
 
-from fewer.data.batches import Batch, UtteranceConfig, pad
 from fewer.data.hotwords import spellings
-from fewer.data.manifest import Manifest
-from fewer.data.reading import Batches
-from fewer.data.tokenizers import Tokenizer, load_tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
-from fewer.ilm.estimate import speech_batches
 from fewer.ilm.folder import Ilm, load_ilm
-from fewer.ilm.methods import IlmConfig, new_context
-from fewer.models.aed_scorer import AedScorer
-from fewer.models.context import Context
-from fewer.models.ctc_prefix import CtcPrefixScorer
-from fewer.models.encoded import Encoded
 from fewer.models.hotwords import Phrases
-from fewer.models.internal_lm import InternalLm
 from fewer.models.lm import LanguageModel, LmScorer
 from fewer.models.word_ngram import WordNGram
+from fewer.recognisers.loader import load_recogniser
+from fewer.recognisers.recogniser import Recogniser
+from fewer.search.beam import SearchOptions
 from fewer.search.fusion import Fusion
+from fewer.search.rules import Centring, EndScoredBy, NoLoops, Rule, Suppression
 from fewer.search.scorer import Scorer
-from fewer.store.model_folder import CONFIG, TOKENIZER, LoadedModel, load_model
-from fewer.store.ngram_files import is_ngram_file
-from fewer.store.word_ngram import WordStyle, label_pieces, load_any_ngram
-
-
-class Recogniser(Protocol):
-    """What the search needs of an attention-based encoder-decoder: fewer's own, or an adapter to somebody else's."""
-
-    tokenizer: Tokenizer
-    fingerprint: str
-    suppress: Tensor | None  # (V,) labels that never come
-    suppress_first: Tensor | None  # (V,) the same for the first label
-    longest_loop: int  # labels that a hypothesis may not say over and over; 0: it may say what it likes
-    end_scored_by: Sequence[str] | None  # terms that score the end label by default; None: all
-    normaliser: str  # of `fewer score`: how errors of its way of writing are counted
-    sampling_rate: int  # of what it listens to
-    longest: float  # seconds that it should hear at once
-    at_once: int  # utterances that should be searched together
-
-    def batches(self, manifest: Manifest, config: UtteranceConfig) -> Batches[Batch]:
-        """The utterances of a manifest as batches of what it hears."""
-        ...
-
-    def encode(self, batch: Batch) -> Encoded: ...
-
-    def listen(self, waveforms: Sequence[Tensor]) -> Encoded:
-        """Encode utterances that are samples of one channel. (samples,) each"""
-        ...
-
-    def no_speech(self, encoded: Encoded) -> Tensor | None:
-        """The probability that nobody speaks, if it can tell. (B,)"""
-        ...
-
-    def times(self, encoded: Encoded, labels: Sequence[int]) -> list[tuple[float, float]] | None:
-        """From when to when in seconds each label of the one utterance was said, if it can tell."""
-        ...
-
-    def max_lengths(self, encoded: Encoded) -> Tensor:
-        """How many labels each utterance may have, end label counted. (B,)"""
-        ...
-
-    def scorer(self, ilms: Mapping[str, Context]) -> Scorer:
-        """Term "aed" and, sharing its products, internal LMs by their contexts."""
-        ...
-
-    def new_context(self, config: IlmConfig) -> Context:
-        """The context of an ILM method with new weights."""
-        ...
-
-    def language_model(self, context: Context) -> LanguageModel:
-        """The decoder under a context, as a language model by itself."""
-        ...
-
-
-class AedRecogniser:
-    """A recogniser that `fewer train` made."""
-
-    suppress: Tensor | None = None
-    suppress_first: Tensor | None = None
-    longest_loop = 0
-    end_scored_by: Sequence[str] | None = None
-    normaliser = "none"
-    longest = 30.0  # about the longest utterance of the corpora that such models are trained on
-    at_once = 16
-
-    def __init__(self, loaded: LoadedModel):
-        self.loaded, self.aed = loaded, loaded.aed
-        self.tokenizer, self.fingerprint = loaded.tokenizer, loaded.fingerprint
-        assert loaded.features is not None  # of a recogniser
-        self.features = loaded.features
-        self.sampling_rate = self.features.sampling_rate
-
-    def batches(self, manifest: Manifest, config: UtteranceConfig) -> Batches[Batch]:
-        return speech_batches(self.loaded, manifest, config, transcripts=False)
-
-    @torch.inference_mode()
-    def encode(self, batch: Batch) -> Encoded:
-        return self.aed.encode(batch.features, batch.feature_lengths)
-
-    @torch.inference_mode()
-    def listen(self, waveforms: Sequence[Tensor]) -> Encoded:
-        features = [self.features.of(samples) for samples in waveforms]
-        return self.aed.encode(*pad(features, torch.zeros(0, self.features.dim)))
-
-    def no_speech(self, encoded: Encoded) -> None:
-        return None
-
-    def times(self, encoded: Encoded, labels: Sequence[int]) -> None:
-        return None
-
-    def max_lengths(self, encoded: Encoded) -> Tensor:
-        return encoded.lengths
-
-    def scorer(self, ilms: Mapping[str, Context]) -> Scorer:
-        return AedScorer(self.aed, ilms)
-
-    def new_context(self, config: IlmConfig) -> Context:
-        return new_context(config, self.aed)
-
-    def language_model(self, context: Context) -> LanguageModel:
-        return InternalLm(self.aed.decoder, context)
+from fewer.store.lms import load_lm
+from fewer.store.word_ngram import WordStyle, label_pieces
 
 
 @dataclass(frozen=True)
@@ -141,6 +35,7 @@ class System:
     end_scored_by: Sequence[str] | None = None  # those of the terms that score the end label; None: as is usual for it
     names: dict[str, str] = field(default_factory=dict)  # what was loaded, for the N-best file's header
     words: Phrases | None = None  # names and terms that are rewarded
+    centred: bool = False  # language models say only how labels compare, so that length is not paid for
 
     def scorers(self, aed: Scorer | None = None) -> list[Scorer]:
         """aed: what scores the term "aed" in place of the recogniser, which then shares no products with its ILM."""
@@ -158,9 +53,9 @@ class System:
         if self.words is not None:
             scorers.append(LmScorer(self.words, "words"))
         if self.ctc:
-            if not isinstance(self.recogniser, AedRecogniser):
-                raise FewerError("only a recogniser of `fewer train` has a CTC branch")
-            scorers.append(CtcPrefixScorer(self.recogniser.aed))
+            if (ctc := self.recogniser.ctc_scorer()) is None:
+                raise FewerError("this recogniser has no CTC branch, which some of `fewer train` have; leave CTC out")
+            scorers.append(ctc)
         terms = [term for scorer in scorers for term in scorer.terms]
         if not self.end_by(terms):
             asked = ", ".join(self.end_scored_by or ())
@@ -176,41 +71,37 @@ class System:
             by.append("words")
         if "lm" in terms and isinstance(self.lm, WordNGram):  # the last word is scored where it ends
             by.append("lm")
-        masks = (recogniser.suppress, recogniser.suppress_first)
         alone = {"aed": 1.0} if "aed" in terms else {}
-        return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, by, *masks, recogniser.longest_loop)
+        rules = search_rules(recogniser, by, self.centred)
+        return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, rules)
 
     def end_by(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms that are to score the end label."""
-        by = self.end_scored_by if self.end_scored_by is not None else self.recogniser.end_scored_by
+        by = self.end_scored_by if self.end_scored_by is not None else self.recogniser.defaults.end_scored_by
         return [term for term in terms if by is None or term in by]
 
 
-def load_recogniser(
-    source: str | Path, language: str | None = None, task: str = "transcribe", cached: bool = False
-) -> Recogniser:
-    """A model folder of `fewer train`, or a Whisper: a folder of transformers, or a name on the Hugging Face hub.
+@dataclass(frozen=True)
+class Search:
+    """A system with its scales and how it is searched."""
 
-    language, task: of a multilingual Whisper. cached: features of whole sets go through the cache of the model's
-    training, if it has one.
-    """
-    from fewer.adaptation.bundle import is_bundle
-    from fewer.recognisers.whisper.recogniser import is_whisper, load_whisper
-
-    if is_bundle(source):
-        raise FewerError(f"{source} is a bundle of `fewer adapt`, not a model; `fewer decode` and `transcribe` take it")
-    if is_whisper(source):
-        return load_whisper(source, language, task)
-    return AedRecogniser(load_model(source, cached=cached))
+    system: System
+    scales: dict[str, float]
+    options: SearchOptions
 
 
-def keep_encodings(recogniser: Recogniser, folder: str | Path) -> None:
-    """Let a recogniser keep its encoder states on disk, if it can."""
-    from fewer.recognisers.whisper.recogniser import WhisperRecogniser
-
-    if not isinstance(recogniser, WhisperRecogniser):
-        raise FewerError("only a Whisper keeps its encoder states on disk; leave `encodings` out")
-    recogniser.keep_encodings(folder)
+def search_rules(recogniser: Recogniser, end_by: Sequence[str], centred: bool = False) -> list[Rule]:
+    """The rules of a search. end_by: terms that score the end label."""
+    rules: list[Rule] = []
+    suppression = None
+    if recogniser.suppress is not None or recogniser.suppress_first is not None:
+        rules.append(suppression := Suppression(recogniser.suppress, recogniser.suppress_first))
+    if centred:
+        rules.append(Centring(suppression=suppression, end_scored_by=end_by))
+    rules.append(EndScoredBy(end_by))
+    if recogniser.defaults.longest_loop:
+        rules.append(NoLoops(recogniser.defaults.longest_loop))
+    return rules
 
 
 def load_system(
@@ -223,10 +114,11 @@ def load_system(
     language: str | None = None,
     task: str = "transcribe",
     cached: bool = False,
+    centred: bool | None = None,
 ) -> System:
     """Load recogniser, LM, ILM and a list of names and terms, and make sure that they speak the same labels.
 
-    language, task, cached: as in `load_recogniser`.
+    language, task, cached: as in `load_recogniser`. centred: as in `System`; None: as is usual for the recogniser.
     """
     recogniser = load_recogniser(model, language, task, cached) if isinstance(model, str | Path) else model
     given: dict[str, Any] = {"model": model if isinstance(model, str | Path) else None, "lm": lm, "ilm": ilm}
@@ -234,37 +126,13 @@ def load_system(
     return System(
         recogniser,
         None if lm is None else load_lm(lm, recogniser.tokenizer),
-        None if ilm is None else _load_ilm(ilm, recogniser),
+        None if ilm is None else load_ilm(ilm, recogniser),
         ctc,
         end_scored_by,
         {name: str(value) for name, value in given.items() if value is not None},
         None if words is None else load_phrases(words, recogniser.tokenizer),
+        recogniser.defaults.centred if centred is None else centred,
     )
-
-
-def load_lm(source: str | Path, tokenizer: Tokenizer) -> LanguageModel:
-    """A language model over `tokenizer`'s labels: a folder of `fewer train`, an n-gram file of labels or of words,
-    hf:NAME of a Hugging Face causal LM, or the folder of one."""
-    if (name := hugging_face(source)) is not None:
-        from fewer.store.hf_lm import load_hf_lm
-
-        return load_hf_lm(name, tokenizer.labels, tokenizer.end)
-    path = Path(source)
-    if is_ngram_file(path):
-        return load_any_ngram(path, tokenizer)
-    if not (path / CONFIG).exists():
-        missing = "" if path.exists() else " (there is no such file or folder)"
-        raise FewerError(
-            f"{source} is no language model{missing}: give a folder of `fewer train`, an n-gram file (.arpa, .arpa.gz, "
-            ".safetensors), or hf:NAME for a Hugging Face causal LM; of a KenLM binary, the ARPA file it was made from"
-        )
-    loaded = load_model(path)
-    if loaded.tokenizer.fingerprint != tokenizer.fingerprint:
-        raise FewerError(
-            f"the LM {source} was trained with another tokenizer than the recogniser: "
-            f"{loaded.tokenizer.size} labels against {tokenizer.size}; train it with the recogniser's tokenizer.json"
-        )
-    return loaded.lm
 
 
 def load_phrases(path: str | Path, tokenizer: Tokenizer) -> Phrases:
@@ -281,30 +149,3 @@ def _is_mark(text: bytes) -> bool:
     """Whether a text begins with something else than a letter, a digit or a part of one."""
     first = text.decode(errors="replace")[:1]
     return first not in ("", "\ufffd") and not first.isalnum()
-
-
-def hugging_face(source: str | Path) -> str | None:
-    """The name or folder of a Hugging Face LM, which is written hf:NAME; a folder of transformers is seen to be one."""
-    if str(source).startswith("hf:"):
-        return str(source).removeprefix("hf:")
-    path = Path(source)
-    return str(source) if (path / "config.json").exists() and not (path / CONFIG).exists() else None
-
-
-def load_lm_and_tokenizer(source: str | Path, model: str | Path | None = None) -> tuple[LanguageModel, Any]:
-    """A language model by itself; an n-gram file takes the tokenizer of the model folder `model`."""
-    if (name := hugging_face(source)) is not None:
-        from fewer.store.hf_lm import load_hf_text_lm
-
-        return load_hf_text_lm(name)
-    if not is_ngram_file(source):
-        loaded = load_model(source)
-        return loaded.lm, loaded.tokenizer
-    if model is None:
-        raise FewerError(f"{source} is an n-gram file: give a model folder whose tokenizer it was made with (--model)")
-    tokenizer = load_tokenizer(Path(model) / TOKENIZER)
-    return load_any_ngram(source, tokenizer), tokenizer
-
-
-def _load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
-    return load_ilm(folder, recogniser.loaded if isinstance(recogniser, AedRecogniser) else recogniser)

@@ -7,7 +7,7 @@ from pathlib import Path
 from fewer.decoding.decode import EncodedBatch, search_set
 from fewer.decoding.system import System
 from fewer.files import fingerprint
-from fewer.ilm.own import own_source
+from fewer.ilm.registry import source_of
 from fewer.search.beam import SearchOptions
 from fewer.search.forced import add_terms
 from fewer.search.nbest import NBest
@@ -33,8 +33,9 @@ def tuning_method(
 
     def rescore(lists: list[NBest]) -> list[NBest]:
         scored = lists[0].hypotheses[0].scores
-        needed = [scorer for scorer in scorers if not scored.keys() >= set(scorer.terms)]
-        encoded = [([utterance.id for utterance in batch.utterances], batch.encoded) for batch in batches]
+        lacking = [scorer for scorer in scorers if not scored.keys() >= set(scorer.terms)]
+        needed = [scorer for scorer in scorers if scorer in lacking or (system.centred and "aed" in scorer.terms)]
+        encoded = (([utterance.id for utterance in batch.utterances], batch.encoded) for batch in batches)
         return add_terms(system.fusion({}, needed), encoded, lists)
 
     return Method(name, system.fusion({}, scorers).terms, decode, rescore, identity=identity)
@@ -46,12 +47,12 @@ def identity(system: System, search: SearchOptions, manifest: Path) -> str:
     An internal LM also by its options, and a method of the user's own by its code: some have no weights.
     """
     parts: list[str | Path] = [system.recogniser.fingerprint, repr(search), repr(system.ctc)]
-    parts += [repr(system.end_scored_by), manifest]
+    parts += [repr(system.end_scored_by), manifest, *(["centred"] if system.centred else [])]
     for name in ("lm", "ilm", "words"):
         path = Path(system.names[name]) if name in system.names else None
         weights = [] if path is None else sorted([*path.glob("*.safetensors"), *path.glob("lm/*.safetensors")])
         parts += ["none"] if path is None else weights or [path if path.is_file() else str(path)]
     if system.ilm is not None:
         config = system.ilm.config
-        parts += [config.model_dump_json(exclude={"encodings"}), *own_source(config.method)]
+        parts += [config.model_dump_json(exclude={"encodings", "task"}), *source_of(config.method)]
     return fingerprint(*parts)

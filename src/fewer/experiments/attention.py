@@ -7,20 +7,20 @@ import torch
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.files import write_json
-from fewer.ilm.estimate import speech_batches
+from fewer.recognisers.aed import AedRecogniser
 from fewer.store.model_folder import load_model
 
 
 @torch.inference_mode()
 def write_attention(model: str | Path, manifest: str | Path, out: str | Path, utterances: int = 6) -> None:
     """Write {"utterances": [{"id", "text", "labels", "weights" (labels × frames)}, …]}."""
-    loaded, opened = load_model(model), Manifest(manifest)
-    batches = speech_batches(loaded, opened, UtteranceConfig(order="corpus"))
+    recogniser = AedRecogniser(load_model(model))
+    batches = recogniser.batches(Manifest(manifest), UtteranceConfig(order="corpus"), transcripts=True)
     plan = batches.plan(1).items
     chosen = plan[torch.linspace(0, len(plan) - 1, min(utterances, len(plan))).long().numpy()]
     batch = batches.load(chosen, 1)
-    encoded = loaded.aed.encode(batch.features, batch.feature_lengths)
-    decoded = loaded.aed.teacher_forced(encoded, batch.labels)
+    encoded = recogniser.encode(batch)
+    decoded = recogniser.aed.teacher_forced(encoded, batch.labels)
     weights = torch.stack([state.weights for state in decoded.context_states], dim=1)  # (B, N, T)
     lines = []
     for row, utterance in enumerate(batch.ids):
@@ -29,8 +29,8 @@ def write_attention(model: str | Path, manifest: str | Path, out: str | Path, ut
         lines.append(
             {
                 "id": utterance,
-                "text": loaded.tokenizer.decode(ids[:-1]),
-                "labels": [loaded.tokenizer.labels[label] for label in ids],
+                "text": recogniser.tokenizer.decode(ids[:-1]),
+                "labels": [recogniser.tokenizer.labels[label] for label in ids],
                 "weights": [[round(w, 3) for w in line] for line in weights[row, :labels, :frames].tolist()],
             }
         )

@@ -6,32 +6,13 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from fewer.config import Config
-from fewer.ilm.methods import check_method
+from fewer.ilm.registry import all_methods, check_method
+from fewer.report.methods import WITHOUT_ILM, facts_of
 from fewer.training.ngram_text import NGramConfig
 from fewer.tuning.methods import unknown_scale
 from fewer.tuning.tune import TuneOptions
 
 TERMS = ("aed", "lm", "ilm")  # whose scales are tuned
-NAMES = {
-    "none": "None",
-    "sf": "Shallow fusion",
-    "dr": "Density ratio",
-    "train_w_lm": "Train w. LM",
-    "zero": "zero",
-    "enc_avg": "E_D[h]",
-    "ctx_avg": "E_D[c]",
-    "seq_avg": "E_x[h]",
-    "seq_avg_all": "E_x[h], all frames",
-    "zero_encoder": "zero encoder states",
-    "mini_lstm": "Mini-LSTM",
-    "decoder_like": "Decoder-like LM",
-    "lodr": "LODR",
-    "learned": "Learned context",
-    "state_ff": "State net",
-    "silence": "Silence",
-    "noise": "Noise",
-    "distilled": "Distilled",
-}
 
 
 class TokenizerConfig(Config):
@@ -93,7 +74,7 @@ class Row(Config):
     @field_validator("method")
     @classmethod
     def _known(cls, method: str) -> str:
-        check_method(method, "none", "sf", "train_w_lm")
+        check_method(method, *WITHOUT_ILM)
         return method
 
     @field_validator("tuning")
@@ -104,7 +85,7 @@ class Row(Config):
 
     @model_validator(mode="after")
     def _an_lm_is_subtracted(self) -> "Row":
-        if self.subtract is not None and self.method not in ("dr", "decoder_like", "lodr"):
+        if self.subtract is not None and (not self.estimates or all_methods()[self.method].context is not None):
             raise ValueError(f"subtract: {self.method} estimates its internal LM from the recogniser; leave it out")
         return self
 
@@ -114,12 +95,12 @@ class Row(Config):
 
     @property
     def label(self) -> str:
-        return self.title or NAMES.get(self.method, self.method)
+        return self.title or facts_of(self.method).symbol or self.method
 
     @property
     def estimates(self) -> bool:
         """Whether an internal LM is subtracted."""
-        return self.method not in ("none", "sf", "train_w_lm")
+        return self.method not in WITHOUT_ILM
 
 
 class ExperimentConfig(Config):

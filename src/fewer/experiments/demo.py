@@ -18,7 +18,7 @@ from fewer.experiments.config import ExperimentConfig
 from fewer.experiments.experiment import Experiment
 from fewer.progress import say
 from fewer.report.page import write_report
-from fewer.report.tables import print_table, write_tables
+from fewer.report.tables import write_tables
 
 METHODS = ("none", "sf", "dr", "zero", "enc_avg", "ctx_avg", "seq_avg", "mini_lstm", "decoder_like")
 
@@ -67,9 +67,17 @@ QUICK = Size(
 
 
 def demo(folder: str | Path = "demo", quick: bool = False, seed: int = 1) -> dict[str, Any]:
-    """Make the corpus, run the experiment, print the table, write the report page; returns the results."""
-    torch.set_num_threads(1)  # nets so small gain nothing from more, and lose much where others want the cores too
+    """Make the corpus, run the experiment, write tables and FOLDER/report.html; returns the results."""
     folder = Path(folder).resolve()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # nets so small gain nothing from more, and lose much where others want the cores too
+    try:
+        return _demo(folder, quick, seed)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _demo(folder: Path, quick: bool, seed: int) -> dict[str, Any]:
     corpus = folder / "corpus"
     size = QUICK if quick else Size()
     say("Speech and text: a house (heard and transcribed) and a harbour (read about only).")
@@ -78,9 +86,7 @@ def demo(folder: str | Path = "demo", quick: bool = False, seed: int = 1) -> dic
     results = experiment.run()
     write_attention(experiment.recogniser("aed"), corpus / "target-dev.jsonl", folder / "run" / "attention.json")
     write_tables(results, folder / "run")
-    page = write_report(folder / "run", folder / "report.html")
-    print_table(results)
-    print(f"\nOpen {page} in a browser: move the sliders and watch the words change.")
+    write_report(folder / "run", folder / "report.html")
     return results
 
 

@@ -17,16 +17,11 @@ from typing import Any
 from fewer.config import parse_config, read_yaml
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
-from fewer.data.tokenizers import (
-    Tokenizer,
-    load_tokenizer,
-    train_characters,
-    train_sentencepiece,
-    train_words,
-)
-from fewer.decoding.decode import EncodedBatch, decode, encode_set, header
+from fewer.data.tokenizer import Tokenizer
+from fewer.data.tokenizers import load_tokenizer, train_characters, train_sentencepiece, train_words
+from fewer.decoding.decode import EncodedSet, decode, encode_set, header, hold_set
 from fewer.decoding.second_pass import reranked, second_pass_method, united, with_ilm
-from fewer.decoding.system import System, keep_encodings, load_recogniser, load_system
+from fewer.decoding.system import System, load_system
 from fewer.decoding.tunable import identity, tuning_method
 from fewer.errors import FewerError
 from fewer.evaluation.normalise import load_normaliser
@@ -43,11 +38,12 @@ from fewer.files import (
     remove_leftovers,
     write_json,
 )
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
-from fewer.ilm.methods import IlmConfig
 from fewer.locks import exclusive
-from fewer.progress import say
+from fewer.progress import say, warn
+from fewer.recognisers.loader import load_recogniser
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_header, read_nbest, write_nbest
 from fewer.store.model_folder import CONFIG, WEIGHTS
@@ -225,7 +221,7 @@ class Experiment:
         texts = list(Manifest(dev, transcripts=False).texts())
         if all(text.strip() for text in texts):
             return dev
-        say(f"{dev.stem}: {sum(not text.strip() for text in texts)} utterances without words count in no perplexity")
+        warn(f"{dev.stem}: {sum(not text.strip() for text in texts)} utterances without words count in no perplexity")
         path = self.folder / "text" / dev.name
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(dev, encoding="utf-8") as source, atomic_write(path) as target:
@@ -239,6 +235,7 @@ class Experiment:
             None if lm is None else self.lm(lm),
             self.ilm(row) if row.estimates else None,
             end_scored_by=self.config.end_scored_by,
+            centred=False,  # as in the paper
         )
 
     @cached_property
@@ -249,7 +246,7 @@ class Experiment:
         if name not in self._recognisers:
             recogniser = load_recogniser(self.recogniser(name), cached=True)
             if self.config.encodings is not None:
-                keep_encodings(recogniser, self.config.encodings)
+                recogniser.keep_encodings(self.config.encodings)
             self._recognisers[name] = recogniser
         return self._recognisers[name]
 
@@ -263,34 +260,48 @@ class Experiment:
         config = self.config
         for name in dict.fromkeys(config.recogniser_of(row) for row in config.rows):
             rows = [row for row in config.rows if config.recogniser_of(row) == name]
-            if all((self.folder / "tuning" / row.key / "tune.json").exists() for row in rows):
+            if all(self._is_tuned(row) for row in rows):
                 continue
-            batches = list(encode_set(System(self._loaded(name)), Manifest(config.tune, transcripts=False)))
-            for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is the same
-                same = [row for row in rows if config.lm_of(row) == lm]
-                for make, again in ((self._method, False), (self._second_pass_method, True)):
-                    if methods := [make(row, batches) for row in same if bool(row.second_pass) == again]:
-                        self._tune_together(methods)
+            manifest = Manifest(config.tune, transcripts=False)
+            with hold_set(self._loaded(name), manifest, self.folder / "encodings") as batches:
+                for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is
+                    same = [row for row in rows if config.lm_of(row) == lm]
+                    for make, again in ((self._method, False), (self._second_pass_method, True)):
+                        if methods := [make(row, batches) for row in same if bool(row.second_pass) == again]:
+                            self._tune_together(methods)
         for row in config.rows:
             target = self.folder / "pools" / f"{row.key}.jsonl"
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(self.folder / "tuning" / row.key / "pool.jsonl", target)
+
+    def _is_tuned(self, row: Row) -> bool:
+        """With the models that are there now. (A second pass ranks what other rows found, which are looked at.)"""
+        folder = self.folder / "tuning" / row.key
+        if not (folder / "tune.json").exists():
+            return False
+        return bool(row.second_pass) or read_header(chosen_decode(folder)).info["identity"] == self._marks(
+            self.system(row)
+        )
+
+    def _marks(self, system: System, set_name: str | None = None) -> str:
+        """Of all that a decode depends on but the scales; without a set's name, of the set that is tuned on."""
+        manifest = self.config.tune if set_name is None else self.config.sets[set_name]
+        return identity(system, SearchOptions(self.config.beam), manifest)
 
     def _tune_together(self, methods: list[Method]) -> None:
         """Methods with the same LM; what is said of scales that none of them has is for other rows."""
         options = options_of([term for method in methods for term in method.terms], self.config.tuning)
         tune_all(methods, options, self.metric, self.folder / "tuning", Path(self.config.tune).stem)
 
-    def _method(self, row: Row, batches: list[EncodedBatch]) -> Method:
+    def _method(self, row: Row, batches: EncodedSet) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
-        marks = identity(system, search, self.config.tune)
-        method = tuning_method(row.key, system, batches, search, marks, self.config.processes)
+        method = tuning_method(row.key, system, batches, search, self._marks(system), self.config.processes)
         return replace(method, options=row.tuning)
 
-    def _second_pass_method(self, row: Row, batches: list[EncodedBatch]) -> Method:
-        system, search = self.system(row), SearchOptions(self.config.beam)
+    def _second_pass_method(self, row: Row, batches: EncodedSet) -> Method:
+        system = self.system(row)
         sources = [chosen_decode(self.folder / "tuning" / name) for name in row.second_pass]
-        marks = fingerprint(identity(system, search, self.config.tune), *sources)
+        marks = fingerprint(self._marks(system), *sources)
         lists = any_decode(self.folder / "tuning" / row.key, marks)  # of a run that was stopped: scored already
         if lists is None:
             lists = with_ilm(system, united([list(read_nbest(source)) for source in sources]), lambda: batches)
@@ -305,19 +316,25 @@ class Experiment:
     def _decode(self, row: Row, set_name: str) -> None:
         path, scales = self.nbest_path(row, set_name), self.scales(row)
         system, options = self.system(row), SearchOptions(self.config.beam, scales.length)
-        wanted = header(system, scales.terms, options, {})
+        sources = [self.folder / "decodes" / set_name / f"{name}.jsonl" for name in row.second_pass]
+        info: dict[str, Any] = {"identity": fingerprint(self._marks(system, set_name), *sources)}
+        wanted = header(system, scales.terms, options, info)
         if path.exists():
             there = read_header(path)
-            if (there.scales, there.length) == (wanted.scales, wanted.length):
+            if (there.scales, there.length, there.info.get("identity")) == (
+                wanted.scales,
+                wanted.length,
+                info["identity"],
+            ):
                 return
         say(f"{row.label} on {set_name}")
         manifest = self.config.sets[set_name]
         if not row.second_pass:
-            decode(system, manifest, path, scales.terms, options, processes=self.config.processes)
+            decode(system, manifest, path, scales.terms, options, processes=self.config.processes, info=info)
             return
-        found = united([list(read_nbest(self.folder / "decodes" / set_name / f"{n}.jsonl")) for n in row.second_pass])
+        found = united([list(read_nbest(source)) for source in sources])
         encode = partial(encode_set, System(system.recogniser), Manifest(manifest, transcripts=False))
-        info = {"set": Path(manifest).stem, "second_pass": list(row.second_pass)}
+        info |= {"set": Path(manifest).stem, "second_pass": list(row.second_pass)}
         write_nbest(
             path, header(system, scales.terms, options, info), reranked(with_ilm(system, found, encode), scales)
         )

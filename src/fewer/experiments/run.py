@@ -6,17 +6,16 @@ from typing import Any
 from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource
 from fewer.experiments.experiment import Experiment
 from fewer.experiments.layers import train_values
-from fewer.report.tables import print_table, write_tables
+from fewer.report.tables import write_tables
 from fewer.store.model_folder import WEIGHTS
 from fewer.training.configs import parse_train_config
 from fewer.training.cost import dry_run
 
 
 def run_experiment(config: ExperimentConfig, folder: str | Path) -> dict[str, Any]:
-    """Run to the end, write the tables and print one; returns the results."""
+    """Run to the end and write the tables; returns the results."""
     results = Experiment(config, folder).run()
     write_tables(results, Path(folder), config.paper)
-    print_table(results, config.paper)
     return results
 
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from fewer.decoding.perplexity import load_adapted, measure
+from fewer.decoding.perplexity import measure
+from fewer.ilm.config import IlmConfig
 from fewer.ilm.folder import LM, NGRAM, discard, save_facts
-from fewer.ilm.methods import IlmConfig
+from fewer.recognisers.loader import load_recogniser
 from fewer.store.ngram_files import is_ngram_file
 
 
@@ -16,5 +17,5 @@ def subtract_lm(recogniser: Path, config: IlmConfig, lm: Path, out: Path, dev: P
     discard(out, LM, NGRAM)
     link.symlink_to(lm.resolve(), target_is_directory=not ngram)
     perplexity = {dev.stem: measure(lm, dev, recogniser if ngram else None)}
-    loaded = load_adapted(recogniser, config.language)
+    loaded = load_recogniser(recogniser, config.language, config.task)
     save_facts(out, config, loaded, {"train": str(lm), "perplexity": perplexity})

@@ -1,7 +1,1 @@
-"""The internal language model: estimated, stored, measured. Called, the package is the command of its name."""
-
-import sys
-
-from fewer.cli import CommandPackage
-
-sys.modules[__name__].__class__ = CommandPackage
+"""The internal language model: estimated, stored, measured."""

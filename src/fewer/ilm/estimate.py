@@ -1,43 +1,37 @@
 """Estimating an internal LM by any method, from a recogniser and its training data, into a folder."""
 
 import time
-from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from fewer.compute.world import World, joined
-from fewer.config import read_yaml
-from fewer.data.batches import UtteranceBatches, UtteranceConfig
+from fewer.data.batches import Batch, UtteranceConfig
 from fewer.data.lines import read_raw_lines
 from fewer.data.manifest import Manifest, is_manifest
 from fewer.data.text import SentenceBatches, SentenceConfig
-from fewer.data.token_store import store_tokens
+from fewer.data.token_store import TokenStore, store_tokens
 from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint
-from fewer.ilm.averages import context_mean, encoder_mean
-from fewer.ilm.contexts import FixedAudioContext
-from fewer.ilm.folder import LM, NGRAM, AdaptedRecogniser, discard, load_ilm, save_context, save_facts
-from fewer.ilm.methods import AUDIO, AVERAGES, FROM_TEXT, UNMEASURED, IlmConfig, is_trained, new_context
-from fewer.ilm.own import OwnEstimator, own_estimator, own_source
-from fewer.ilm.perplexity import Encodes, perplexity, shown
-from fewer.ilm.training import distil, schedule, train_on_text
+from fewer.ilm.config import IlmConfig
+from fewer.ilm.folder import discard, load_ilm, save_context, save_facts
+from fewer.ilm.perplexity import perplexity, shown, text_perplexity
+from fewer.ilm.registry import all_methods, source_of
 from fewer.ilm.transcripts import BEAM, own_transcripts
-from fewer.models.context import ConstantContext, Context
+from fewer.models.context import Context
+from fewer.models.encoded import Encoded
 from fewer.progress import say
-from fewer.store.model_folder import CONFIG, TOKENIZER, LoadedModel, load_model
-from fewer.store.ngram_files import save_ngram
-from fewer.training.configs import LmTrainConfig, TextConfig
-from fewer.training.ngram import estimate as estimate_ngram
-from fewer.training.run import train_model
+from fewer.recognisers.loader import load_recogniser
+from fewer.recognisers.recogniser import Recogniser
 
 IN_ORDER = UtteranceConfig(order="sorted")
 
 
 def estimate_ilm(
-    model: str | Path | AdaptedRecogniser,
+    model: str | Path | Recogniser,
     config: IlmConfig,
     out: str | Path,
     train: str | Path | None = None,
@@ -48,122 +42,104 @@ def estimate_ilm(
     train: manifest of the recogniser's training set (any audio will do for `distilled`, any transcripts for the other
     trained contexts; separate LMs are trained on its transcripts). dev: for the perplexity, and for when to stop.
     """
-    out, began = Path(out), time.monotonic()
-    own = own_estimator(config.method)
-    learns = config.method in (*FROM_TEXT, "distilled") or (own is not None and own.trained)
-    needs_train = learns or config.method in AVERAGES or (own is not None and own.measure is not None)
-    if needs_train and train is None:
+    out, began, method = Path(out), time.monotonic(), all_methods()[config.method]
+    if method.needs and train is None:
         raise FewerError(f"{config.method} is estimated on the training set: give its manifest with --train")
-    if learns and dev is None and config.method != "lodr":
+    if "dev" in method.needs and dev is None:
         raise FewerError(f"{config.method} is trained until it no longer improves: give a manifest with --dev")
     with joined("cpu") as world:
+        if isinstance(model, str | Path):
+            model = load_recogniser(model, config.language, config.task, cached=True, device=world.device)
+        if (reason := method.supports(model)) is not None:
+            raise FewerError(f"{config.method} {reason}")
+        options = model.ilm_options(method.trained)
+        config = config.model_copy(update={key: options[key] for key in options.keys() - config.model_fields_set})
+        if config.encodings is not None:
+            model.keep_encodings(config.encodings)
         chosen = _subset(Path(train), config.utterances, out, world) if train is not None else None
-        estimator = _estimator(config, model, out, world)
-        config, recogniser = estimator.config, estimator.recogniser
-        estimator.run(chosen, None if dev is None else Path(dev))
+        estimation = Estimation(config, model, out, world, chosen, None if dev is None else Path(dev))
+        estimation.run()
         facts: dict[str, Any] = {"seconds": round(time.monotonic() - began, 1), "train": str(train) if train else None}
         if world.first:
-            save_facts(out, config, recogniser, facts)
+            save_facts(out, config, model, facts)
         world.wait()
         if dev is not None:
-            facts["perplexity"] = {Path(dev).stem: estimator.perplexity(Path(dev))}
+            facts["perplexity"] = {Path(dev).stem: ilm_perplexity(model, out, estimation.transcribed(Path(dev)))}
         if world.first:
-            save_facts(out, config, recogniser, facts)
+            save_facts(out, config, model, facts)
         world.wait()
     return {"method": config.method, **facts}
 
 
-def ilm_perplexity(
-    recogniser: LoadedModel | AdaptedRecogniser, ilm: str | Path, manifest: str | Path
-) -> dict[str, Any]:
-    """Perplexity of an estimated internal LM on the transcripts of a manifest."""
-    lm, opened = load_ilm(ilm, recogniser).language_model(recogniser), Manifest(manifest)
-    encoder: Encodes
-    if isinstance(recogniser, LoadedModel):
-        batches, encoder = speech_batches(recogniser, opened, IN_ORDER), recogniser.aed
-    else:
-        batches, encoder = recogniser.batches(opened, IN_ORDER, transcripts=True), recogniser.encoder
-    return perplexity(lm, shown(batches, "perplexity"), recogniser.tokenizer, encoder).to_json()
+def ilm_perplexity(recogniser: Recogniser, ilm: str | Path, text: str | Path, case: str = "none") -> dict[str, Any]:
+    """Perplexity of an estimated internal LM on a text or the transcripts of a manifest; its audio if it listens."""
+    loaded = load_ilm(ilm, recogniser)
+    lm = loaded.language_model(recogniser)
+    if loaded.context is None or not loaded.context.needs_encoder:
+        return text_perplexity(lm, recogniser.tokenizer, Path(text), case)
+    if not is_manifest(text):
+        raise FewerError(f"{text}: {loaded.config.method} hears the utterance: give a manifest")
+    batches = recogniser.batches(Manifest(text), IN_ORDER, transcripts=True)
+    return perplexity(lm, shown(batches, "perplexity"), recogniser.tokenizer, recogniser.encode).to_json()
 
 
-def speech_batches(
-    recogniser: LoadedModel, manifest: Manifest, config: UtteranceConfig, transcripts: bool = True
-) -> UtteranceBatches:
-    """Utterances as the recogniser hears them, without augmentation; without labels if not `transcripts`."""
-    if recogniser.features is None:
-        raise FewerError("this is a language model, but a recogniser is needed here")
-    features = recogniser.features.cached(manifest.path, manifest) if recogniser.cached else recogniser.features
-    longest = float(manifest.durations.max()) / features.frame_shift if len(manifest) else 0.0
-    config = config.model_copy(update={"max_size": max(config.max_size, int(longest) + 2), "allow_unknown": True})
-    return UtteranceBatches(manifest, features, recogniser.tokenizer if transcripts else None, config)
+class Estimation:
+    """One estimation: the recogniser, its data, and where the result goes. Methods find here what they need."""
 
-
-def _estimator(config: IlmConfig, model: str | Path | AdaptedRecogniser, out: Path, world: World) -> "Estimator":
-    from fewer.recognisers.whisper.recogniser import is_whisper
-
-    if not isinstance(model, str | Path) or is_whisper(model):
-        from fewer.ilm.whisper_estimate import WhisperEstimator
-
-        return WhisperEstimator(config, model, out, world)
-    return AedEstimator(_as_trained(config, Path(model)), load_model(model, world.device, cached=True), out, world)
-
-
-def _as_trained(config: IlmConfig, model: Path) -> IlmConfig:
-    """What is not given about the training of a context, as the recogniser itself was trained (SPEC §4)."""
-    path = model / CONFIG
-    values = read_yaml(path) if is_trained(config.method) and path.exists() else {}
-    settings: dict[str, Any] = {}
-    if (values.get("optimizer") or {}).get("kind", "adam") == "adam" and values.get("schedule"):
-        settings["learning_rate"] = values["schedule"]["peak"]  # a rate of SGD would say nothing about Adam's
-    if "smoothing" in values:
-        settings["smoothing"] = values["smoothing"]
-    return config.model_copy(update={key: settings[key] for key in settings.keys() - config.model_fields_set})
-
-
-class Estimator(ABC):
-    """One estimation: what it needs of the recogniser, and where it goes."""
-
-    def __init__(self, config: IlmConfig, recogniser: LoadedModel | AdaptedRecogniser, out: Path, world: World):
+    def __init__(
+        self, config: IlmConfig, recogniser: Recogniser, out: Path, world: World, train: Path | None, dev: Path | None
+    ):
+        """train, dev: what the method needs of them."""
         self.config, self.recogniser, self.out, self.world = config, recogniser, out, world
+        self.method = all_methods()[config.method]
+        self.given: Any = (train, dev)
 
-    @abstractmethod
-    def context(self, train: Path | None, dev: Path | None) -> Context:
-        """The method's context, measured or trained."""
+    @cached_property
+    def train(self) -> Path:
+        """The training set, with the recogniser's own transcripts if they are to be taken."""
+        return self.transcribed(self.given[0])
 
-    @abstractmethod
-    def lm_model(self) -> dict[str, Any]:
-        """The configuration of a separate LM on the transcripts."""
+    @cached_property
+    def dev(self) -> Path:
+        """The set that tells when to stop."""
+        return self.transcribed(self.given[1])
 
-    @abstractmethod
-    def perplexity(self, dev: Path) -> dict[str, Any]:
-        """Of what was estimated, on the transcripts of a manifest."""
-
-    @abstractmethod
-    def batches(self, manifest: Manifest, transcripts: bool) -> UtteranceBatches:
-        """Utterances as the recogniser hears them, with labels if there are `transcripts`."""
-
-    def run(self, train: Path | None, dev: Path | None) -> None:
-        method = self.config.method
-        if method not in (*UNMEASURED, *AUDIO, "enc_avg"):
-            train, dev = train and self.transcribed(train), dev and self.transcribed(dev)
-        if method in ("decoder_like", "dr"):
-            assert train is not None
-            assert dev is not None
-            self.separate_lm(train, dev)
-        elif method == "lodr":
-            assert train is not None
-            self.low_order_ngram(train)
-        else:
-            context = self.context(train, dev)
-            if self.world.first:
-                discard(self.out)
-                save_context(self.out, context)
+    def run(self) -> None:
+        context = self.method.estimate(self)
+        if context is not None and self.world.first:
+            discard(self.out)
+            save_context(self.out, context)
         self.world.wait()
 
+    def new_context(self) -> Context:
+        """The method's context with new weights."""
+        return self.config.new_context(self.recogniser)
+
+    def heard(self, transcripts: bool = True, shared: bool = False) -> Iterator[tuple[Batch, Encoded]]:
+        """The utterances of the training set, encoded. shared: this process's part of them only."""
+        manifest = self.train if transcripts else self.given[0]
+        batches = self.recogniser.batches(Manifest(manifest, transcripts=transcripts), IN_ORDER, transcripts)
+        for batch in shown(batches, self.config.method, self.world if shared else None):
+            yield batch, self.recogniser.encode(batch)
+
+    def tokens(self, manifest: Path) -> TokenStore:
+        """The transcripts of a manifest, or the lines of a text, as labels."""
+        return store_tokens([manifest], self.recogniser.tokenizer, self.out / "text", allow_unknown=True)
+
+    def sentences(self, manifest: Path) -> SentenceBatches:
+        """The same as batches to train on."""
+        return SentenceBatches(self.tokens(manifest), SentenceConfig(max_size=self.config.batch), self.config.seed)
+
+    @property
+    def marks(self) -> str:
+        """Of all that the result depends on. The task is in the recogniser's fingerprint."""
+        config = self.config.model_dump_json(exclude={"task"})
+        return fingerprint(config, self.recogniser.fingerprint, *source_of(self.method.name), self.train, self.dev)
+
     def transcribed(self, manifest: Path) -> Path:
-        """The manifest, or a copy with the recogniser's own transcripts: if asked for, or to distil without any."""
-        distilled = self.config.method == "distilled"
-        missing = distilled and not Manifest(manifest, transcripts=False).text_chars.any()
+        """The manifest, or a copy with the recogniser's own transcripts: if asked for, or if audio alone will do."""
+        audio_will_do = "audio" in self.method.needs and "transcripts" not in self.method.needs
+        missing = audio_will_do and is_manifest(manifest) and not _has_text(manifest)
         if not (self.config.own_transcripts or missing):
             return manifest
         marks = fingerprint(self.recogniser.fingerprint, str(BEAM), manifest)
@@ -171,118 +147,13 @@ class Estimator(ABC):
         if not self.world.same(own.exists()):
             if self.world.first:
                 say(f"{manifest}: the recogniser's own transcripts are taken")
-            batches = self.batches(Manifest(manifest, transcripts=False), transcripts=False)
+            batches = self.recogniser.batches(Manifest(manifest, transcripts=False), IN_ORDER)
             own_transcripts(self.recogniser, batches, own, self.world)
         return own
 
-    def sentences(self, manifest: Path) -> SentenceBatches:
-        store = store_tokens([manifest], self.recogniser.tokenizer, self.out / "text", allow_unknown=True)
-        return SentenceBatches(store, SentenceConfig(max_size=self.config.batch), self.config.seed)
 
-    def separate_lm(self, train: Path, dev: Path) -> None:
-        """An LM on the transcripts. An n-gram that was there would be taken in its place."""
-        if self.world.first:
-            self.recogniser.tokenizer.save(self.out / TOKENIZER)
-        self.world.wait()
-        config = LmTrainConfig(
-            model=self.lm_model() | self.config.lm_shape,
-            tokenizer=self.out / TOKENIZER,
-            data=TextConfig(
-                train=(train,), dev=(dev,), batches=SentenceConfig(max_size=self.config.batch), allow_unknown=True
-            ),
-            seed=self.config.seed,
-            sub_epochs=self.config.passes,
-            schedule=schedule(self.config),
-            device=str(self.world.device),
-        )
-        train_model(config, self.out / LM)
-        if self.world.first:
-            discard(self.out, NGRAM)
-
-    def low_order_ngram(self, train: Path) -> None:
-        store = store_tokens([train], self.recogniser.tokenizer, self.out / "text", allow_unknown=True)
-        if self.world.first:
-            stream = torch.from_numpy(np.asarray(store.labels).astype(np.int64))
-            tokenizer = self.recogniser.tokenizer
-            ngram = estimate_ngram(stream, self.config.order, tokenizer.size, tokenizer.end)
-            discard(self.out, LM)
-            save_ngram(self.out / NGRAM, ngram, tokenizer.labels)
-
-
-class AedEstimator(Estimator):
-    """From a recogniser that `fewer train` made."""
-
-    recogniser: LoadedModel
-
-    def __init__(self, config: IlmConfig, recogniser: LoadedModel, out: Path, world: World):
-        super().__init__(config, recogniser, out, world)
-        self.aed = recogniser.aed
-
-    def batches(self, manifest: Manifest, transcripts: bool) -> UtteranceBatches:
-        return speech_batches(self.recogniser, manifest, IN_ORDER, transcripts)
-
-    def perplexity(self, dev: Path) -> dict[str, Any]:
-        if not is_manifest(dev):
-            lm = load_ilm(self.out, self.recogniser).language_model(self.recogniser)
-            return perplexity(lm, shown(self.sentences(dev), "perplexity"), self.recogniser.tokenizer).to_json()
-        return ilm_perplexity(self.recogniser, self.out, self.transcribed(dev))
-
-    def context(self, train: Path | None, dev: Path | None) -> Context:
-        config, own = self.config, own_estimator(self.config.method)
-        if own is not None and not own.trained:
-            return self.measured(own, train)
-        if config.method in AVERAGES:
-            assert train is not None
-            labels = config.method == "ctx_avg"
-            batches = self.batches(Manifest(train, transcripts=labels), labels)
-            measure = context_mean if labels else encoder_mean
-            mean = measure(self.aed, shown(batches, config.method, self.world), self.world)
-            return ConstantContext(mean, config.special_first)
-        if config.method in AUDIO:
-            return FixedAudioContext(self.aed.attention, self.fixed_recording())
-        if config.method in UNMEASURED:
-            return new_context(config, self.aed)
-        assert train is not None
-        assert dev is not None
-        source = own_source(config.method)
-        marks = fingerprint(config.model_dump_json(), self.recogniser.fingerprint, *source, train, dev)
-        if config.method == "distilled":
-            frames = UtteranceConfig(max_size=10 * config.batch)
-            pair = [speech_batches(self.recogniser, Manifest(path), frames) for path in (train, dev)]
-            return distil(config, self.aed, pair[0], pair[1], self.out, self.world, marks)
-        texts = [self.sentences(path) for path in (train, dev)]
-        return train_on_text(config, self.aed, texts[0], texts[1], self.out, self.world, marks)
-
-    def measured(self, own: OwnEstimator, train: Path | None) -> Context:
-        """The context of the user's own method. One process measures; it is the one that writes, too."""
-        context = new_context(self.config, self.aed)
-        if own.measure is not None and self.world.first:
-            assert train is not None
-            own.measure(context, self.aed, shown(self.batches(Manifest(train), True), own.name))
-        return context
-
-    def lm_model(self) -> dict[str, Any]:
-        """The decoder's topology, or (density ratio) an LSTM of the decoder's size."""
-        decoder, vocab_size = self.aed.config.decoder, self.recogniser.tokenizer.size
-        if self.config.method == "decoder_like":
-            return {"kind": "decoder_like_lm", "vocab_size": vocab_size, **decoder.model_dump()}
-        embedding = min(128, decoder.embedding)
-        model = {"kind": "lstm_lm", "vocab_size": vocab_size, "embedding": embedding, "size": decoder.size}
-        return model | {"dropout": 0.2}
-
-    @torch.inference_mode()
-    def fixed_recording(self) -> torch.Tensor:
-        """Encoder states of silence (digital, with a least bit of dither) or noise. (T, D_enc)"""
-        reader = self.recogniser.features
-        if reader is None:
-            raise FewerError("this is a language model, but a recogniser is needed here")
-        rate = reader.raw.config.sampling_rate
-        level = 1e-5 if self.config.method == "silence" else 0.05
-        generator = np.random.default_rng(self.config.seed)
-        samples = level * generator.standard_normal(int(self.config.seconds * rate))
-        features = reader.normalise(reader.raw.extractor(torch.from_numpy(samples).float()).cpu())
-        encoded = self.aed.encode(features[None], torch.tensor([len(features)]))
-        return encoded.states[0].clone()
+def _has_text(manifest: Path) -> bool:
+    return bool(Manifest(manifest, transcripts=False).text_chars.any())
 
 
 def _subset(manifest: Path, utterances: int | None, out: Path, world: World) -> Path:

@@ -7,71 +7,23 @@ ngram.safetensors     an n-gram (lodr)
 """
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-
-from torch import Tensor
+from typing import Any
 
 from fewer.config import parse_config, shown
-from fewer.data.batches import UtteranceBatches, UtteranceConfig
-from fewer.data.manifest import Manifest
-from fewer.data.tokenizers import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import read_json_object, write_json
-from fewer.ilm.methods import SEPARATE, IlmConfig, new_context
-from fewer.ilm.perplexity import Encodes
+from fewer.ilm.config import IlmConfig
+from fewer.ilm.registry import all_methods
 from fewer.models.context import Context
-from fewer.models.encoded import Encoded
-from fewer.models.internal_lm import InternalLm
 from fewer.models.lm import LanguageModel
-from fewer.search.scorer import Scorer
+from fewer.recognisers.recogniser import Recogniser
 from fewer.store.checkpoint import load_tensors, save_tensors
-from fewer.store.model_folder import LoadedModel, load_model
-from fewer.store.ngram_files import load_ngram
+from fewer.store.lms import load_lm
 
 FORMAT = "fewer-ilm/1"
 FACTS, CONTEXT, LM, NGRAM = "ilm.json", "context.safetensors", "lm", "ngram.safetensors"
-
-
-class Adapted(Protocol):
-    """A recogniser that fewer did not train, such as a Whisper, as far as internal LMs are concerned."""
-
-    tokenizer: Tokenizer
-    fingerprint: str
-
-    def new_context(self, config: IlmConfig) -> Context:
-        """The method's context with new weights."""
-        ...
-
-    def language_model(self, context: Context) -> LanguageModel:
-        """The decoder under a context."""
-        ...
-
-
-class AdaptedRecogniser(Adapted, Protocol):
-    """The same with all that it takes to estimate one."""
-
-    suppress: Tensor | None  # (V,) labels that never come
-    suppress_first: Tensor | None  # (V,) the same for the first label
-
-    @property
-    def encoder(self) -> Encodes:
-        """Encodes batches of features."""
-        ...
-
-    def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
-        """The utterances of a manifest as batches of what it hears, with labels if there are `transcripts`."""
-        ...
-
-    def max_lengths(self, encoded: Encoded) -> Tensor:
-        """How many labels each utterance may have, end label counted. (B,)"""
-        ...
-
-    def scorer(self, ilms: Mapping[str, Context]) -> Scorer:
-        """Term "aed" and internal LMs by their contexts."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -83,14 +35,12 @@ class Ilm:
     separate: LanguageModel | None
     facts: dict[str, Any]  # what ilm.json says
 
-    def language_model(self, recogniser: LoadedModel | Adapted) -> LanguageModel:
+    def language_model(self, recogniser: Recogniser) -> LanguageModel:
         """As a language model by itself, without the recogniser's help in sharing products."""
         if self.separate is not None:
             return self.separate
         assert self.context is not None
-        if not isinstance(recogniser, LoadedModel):
-            return recogniser.language_model(self.context)
-        return InternalLm(recogniser.aed.decoder, self.context)
+        return recogniser.language_model(self.context)
 
 
 def discard(folder: Path, *names: str) -> None:
@@ -106,13 +56,13 @@ def save_context(folder: Path, context: Context) -> None:
     save_tensors(folder / CONTEXT, context.state_dict())
 
 
-def save_facts(folder: Path, config: IlmConfig, recogniser: LoadedModel | Adapted, facts: dict[str, Any]) -> None:
+def save_facts(folder: Path, config: IlmConfig, recogniser: Recogniser, facts: dict[str, Any]) -> None:
     """Written after all else, so that a folder with ilm.json can be loaded; anew when the perplexity is known."""
     about = {"format": FORMAT, "config": config.model_dump(mode="json"), "recogniser": recogniser.fingerprint}
     write_json(folder / FACTS, about | facts)
 
 
-def load_ilm(folder: str | Path, recogniser: LoadedModel | Adapted) -> Ilm:
+def load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
     """Load an internal LM of this recogniser."""
     folder = Path(folder)
     if not (folder / FACTS).exists():
@@ -123,12 +73,10 @@ def load_ilm(folder: str | Path, recogniser: LoadedModel | Adapted) -> Ilm:
     config = parse_config(IlmConfig, facts.get("config"), folder / FACTS)
     if facts.get("recogniser") != recogniser.fingerprint:
         raise FewerError(f"{folder} was estimated from another recogniser; estimate it anew with `fewer ilm`")
-    if config.method in SEPARATE:
-        return Ilm(config, None, _separate(folder, recogniser), facts)
-    if isinstance(recogniser, LoadedModel):
-        context = new_context(config, recogniser.aed)
-    else:
-        context = recogniser.new_context(config)
+    if all_methods()[config.method].context is None:
+        lm = folder / NGRAM if (folder / NGRAM).exists() else folder / LM
+        return Ilm(config, None, load_lm(lm, recogniser.tokenizer), facts)
+    context = config.new_context(recogniser)
     tensors, _ = load_tensors(folder / CONTEXT, "was it copied whole?")
     if "states" in tensors:  # a recording may have any number of frames
         context.states = tensors["states"]
@@ -137,12 +85,3 @@ def load_ilm(folder: str | Path, recogniser: LoadedModel | Adapted) -> Ilm:
     except RuntimeError as error:
         raise FewerError(f"{folder / CONTEXT} does not fit the recogniser: {error}") from error
     return Ilm(config, context.eval().requires_grad_(False), None, facts)
-
-
-def _separate(folder: Path, recogniser: LoadedModel | Adapted) -> LanguageModel:
-    if (folder / NGRAM).exists():
-        return load_ngram(folder / NGRAM, recogniser.tokenizer.labels, recogniser.tokenizer.end)
-    loaded = load_model(folder / LM)
-    if loaded.tokenizer.fingerprint != recogniser.tokenizer.fingerprint:
-        raise FewerError(f"{folder / LM} was trained with another tokenizer than the recogniser")
-    return loaded.lm

@@ -1,15 +1,21 @@
 """The perplexity of a language model, internal or not, on transcripts (and, where it listens, their audio)."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fewer.compute.world import World, alone
 from fewer.data.batches import Batch, TextBatch
 from fewer.data.reading import Batches
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.spelling import check_case
+from fewer.data.text import SentenceBatches, SentenceConfig
+from fewer.data.token_store import store_tokens
+from fewer.data.tokenizer import Tokenizer
 from fewer.evaluation.perplexity import Perplexity, batch_perplexity
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded, length_mask
@@ -17,34 +23,42 @@ from fewer.models.lm import LanguageModel
 from fewer.progress import Bar
 
 SomeBatch = TypeVar("SomeBatch", Batch, TextBatch)
-
-
-class Encodes(Protocol):
-    """What makes encoder states of features: a recogniser of fewer, or the encoder of another."""
-
-    def encode(self, features: Tensor, lengths: Tensor) -> Encoded: ...
+LABELS, SCORES = 4000, 50_000_000  # in a batch of text at most: labels, and scores of labels
 
 
 @torch.inference_mode()
 def perplexity(
-    lm: LanguageModel, batches: Iterable[Batch | TextBatch], tokenizer: Tokenizer, aed: Encodes | None = None
+    lm: LanguageModel,
+    batches: Iterable[Batch | TextBatch],
+    tokenizer: Tokenizer,
+    encode: Callable[[Batch], Encoded] | None = None,
 ) -> Perplexity:
-    """`aed` encodes the audio of speech batches for an internal LM that hears the utterance."""
+    """encode: what encodes speech batches for an internal LM that hears the utterance."""
     total = Perplexity()
     context = getattr(lm, "context", None)
     for batch in batches:
         listens = isinstance(context, Context) and context.needs_encoder
         options: dict[str, Any] = {}
         if listens:
-            if aed is None or not isinstance(batch, Batch):
+            if encode is None or not isinstance(batch, Batch):
                 raise ValueError("this internal LM hears the utterance: give batches with audio, and the recogniser")
-            options["encoded"] = aed.encode(batch.features, batch.feature_lengths)
+            options["encoded"] = encode(batch)
         log_probs = lm.log_probs(batch.labels, **options)
         sums = label_sums(log_probs, batch.labels, batch.label_lengths)
         rows = zip(batch.labels.tolist(), batch.label_lengths.tolist(), strict=True)
         texts = [tokenizer.decode(labels[: length - 1]) for labels, length in rows]
         total += batch_perplexity(sums.tolist(), batch.label_lengths.tolist(), texts)
     return total
+
+
+def text_perplexity(lm: LanguageModel, tokenizer: Tokenizer, text: Path, case: str = "none") -> dict[str, Any]:
+    """Of a text file, or of the transcripts of a manifest."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = store_tokens([text], tokenizer, folder, check_case(case), allow_unknown=True)
+        longest = int(store.lengths(np.arange(len(store))).max()) if len(store) else 1
+        size = max(min(LABELS, SCORES // tokenizer.size), longest)
+        batches = SentenceBatches(store, SentenceConfig(max_size=size, order="sorted"))
+        return perplexity(lm, shown(batches, "perplexity"), tokenizer).to_json()
 
 
 def shown(batches: Batches[SomeBatch], description: str, world: World | None = None) -> Iterator[SomeBatch]:

@@ -1,90 +1,34 @@
-"""Training the small contexts with everything else frozen: Mini-LSTM, learned vector, state net, distillation."""
+"""Training the small contexts with everything else frozen."""
 
-from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
-
-from fewer.compute.world import World
-from fewer.data.batches import Batch, TextBatch
-from fewer.data.reading import Batches
-from fewer.ilm.methods import IlmConfig, new_context
-from fewer.models.aed import AED
+from fewer.ilm.config import IlmConfig
+from fewer.ilm.estimate import Estimation
 from fewer.models.context import Context
-from fewer.models.encoded import length_mask
-from fewer.models.internal_lm import InternalLm
 from fewer.training.lm_task import LmTask
 from fewer.training.schedule import NewbobConfig, ScheduleConfig
-from fewer.training.task import Losses, Moment, Task
+from fewer.training.task import Task
 from fewer.training.trainer import Trainer, TrainerConfig
 
 
-def train_on_text(
-    config: IlmConfig,
-    aed: AED,
-    train: Batches[TextBatch],
-    dev: Batches[TextBatch],
-    folder: Path,
-    world: World,
-    fingerprint: str,
-) -> Context:
+def train_on_text(estimation: Estimation) -> Context:
     """The context with which the decoder gives the transcripts the lowest perplexity."""
-    task = LmTask(lambda: InternalLm(aed.decoder, new_context(config, aed)), train, dev, config.smoothing)
-    return train_context(config, task, folder, world, fingerprint)
+    train, dev = estimation.sentences(estimation.train), estimation.sentences(estimation.dev)
+    task = LmTask(lambda: internal_lm(estimation), train, dev, estimation.config.smoothing)
+    return train_context(estimation, task, estimation.marks)
 
 
-def distil(
-    config: IlmConfig,
-    aed: AED,
-    train: Batches[Batch],
-    dev: Batches[Batch],
-    folder: Path,
-    world: World,
-    fingerprint: str,
-) -> Context:
-    """The context with which the decoder comes closest to the recogniser's posteriors, averaged over audio."""
-    return train_context(config, DistilTask(config, aed, train, dev), folder, world, fingerprint)
+def internal_lm(estimation: Estimation) -> Any:
+    """The decoder under the method's context with new weights: a module whose context alone learns."""
+    return estimation.recogniser.language_model(estimation.new_context())
 
 
-class DistilTask(Task):
-    """Minimise the mean KL from P_AED(· | y_<i, x) to P_ILM(· | y_<i): the best ILM is then the average over x."""
-
-    def __init__(self, config: IlmConfig, aed: AED, train: Batches[Batch], dev: Batches[Batch]):
-        self.config, self.aed, self.train, self.dev = config, aed.eval().requires_grad_(False), train, dev
-
-    def stage(self, sub_epoch: int) -> int:
-        return 0
-
-    def build(self, stage: int) -> nn.Module:
-        return InternalLm(self.aed.decoder, new_context(self.config, self.aed))
-
-    def grow(self, old: nn.Module, new: nn.Module) -> None:
-        raise NotImplementedError("an internal LM does not grow")
-
-    def losses(self, module: Any, batch: Batch, moment: Moment) -> Losses:
-        with torch.no_grad():
-            encoded = self.aed.encode(batch.features, batch.feature_lengths)
-            teacher = functional.log_softmax(self.aed.teacher_forced(encoded, batch.labels).logits, dim=-1)
-        student = module.log_probs(batch.labels)  # (B, N, V)
-        mask = length_mask(batch.label_lengths, batch.labels.shape[1])
-        divergence = (functional.kl_div(student, teacher, reduction="none", log_target=True).sum(-1) * mask).sum()
-        return Losses(divergence, {"ce": divergence.detach()})
-
-    def penalty(self, module: nn.Module) -> Tensor | None:
-        return None
-
-
-def train_context(config: IlmConfig, task: Any, folder: Path, world: World, fingerprint: str) -> Context:
-    """Train the task's module, an internal LM whose context alone has weights to train."""
-    settings = TrainerConfig(
-        seed=config.seed,
-        sub_epochs=config.passes,
-        schedule=schedule(config),
-        device=str(world.device),
-    )
-    module: Any = Trainer(task, settings, folder, world, fingerprint).run()
+def train_context(estimation: Estimation, task: Task, marks: str) -> Context:
+    """Train the task's module, an `internal_lm`."""
+    config, world = estimation.config, estimation.world
+    options: dict[str, Any] = {"schedule": schedule(config), "device": str(world.device)}
+    settings = TrainerConfig(seed=config.seed, sub_epochs=config.passes, **options)
+    module: Any = Trainer(task, settings, estimation.out, world, marks).run()
     context: Context = module.context
     return context
 

@@ -9,31 +9,29 @@ from fewer.data.batches import UtteranceBatches
 from fewer.data.lines import read_raw_lines
 from fewer.errors import FewerError
 from fewer.files import atomic_write
-from fewer.ilm.folder import AdaptedRecogniser
-from fewer.models.aed_scorer import AedScorer
 from fewer.progress import Bar
+from fewer.recognisers.recogniser import Recogniser
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
-from fewer.store.model_folder import LoadedModel
-from fewer.training.task import to_device
+from fewer.search.rules import Suppression
 
 BEAM = 4
 
 
-def own_transcripts(
-    recogniser: LoadedModel | AdaptedRecogniser, batches: UtteranceBatches, out: Path, world: World
-) -> None:
+def own_transcripts(recogniser: Recogniser, batches: UtteranceBatches, out: Path, world: World) -> None:
     """Write a copy of the batches' manifest with the recogniser's best hypotheses, found without an LM.
 
     Utterances of which it makes nothing, or to which it finds no end, are left out.
     """
-    manifest, fusion = batches.manifest, _fusion(recogniser)
+    manifest, rules = batches.manifest, [Suppression(recogniser.suppress, recogniser.suppress_first)]
+    # A loop does not end, so it is left out.
+    fusion = Fusion([recogniser.scorer({})], {"aed": 1.0}, recogniser.tokenizer.end, rules)
     plan, texts = batches.plan(1), dict[int, str]()  # by line of the manifest
     with Bar(f"transcribing {manifest.path.stem}", len(plan)) as bar:
         for step in range(len(plan)):
             for items in plan.group(step, world.rank, world.size):
                 if len(items):
-                    texts |= dict(zip(items.tolist(), _best(recogniser, fusion, batches, items, world), strict=True))
+                    texts |= dict(zip(items.tolist(), _best(recogniser, fusion, batches, items), strict=True))
             bar.advance()
     whole = {line: text for part in world.gather(texts) for line, text in part.items() if text}
     if not whole:
@@ -49,25 +47,10 @@ def own_transcripts(
     world.wait()
 
 
-def _fusion(recogniser: LoadedModel | AdaptedRecogniser) -> Fusion:
-    end = recogniser.tokenizer.end
-    if isinstance(recogniser, LoadedModel):
-        return Fusion([AedScorer(recogniser.aed)], {"aed": 1.0}, end)
-    masks = (recogniser.suppress, recogniser.suppress_first)
-    return Fusion([recogniser.scorer({})], {"aed": 1.0}, end, None, *masks)  # a loop does not end, so it is left out
-
-
-def _best(
-    recogniser: LoadedModel | AdaptedRecogniser, fusion: Fusion, batches: UtteranceBatches, items: Any, world: World
-) -> list[str]:
+def _best(recogniser: Recogniser, fusion: Fusion, batches: UtteranceBatches, items: Any) -> list[str]:
     """The best hypothesis of each utterance; empty where it does not end."""
-    batch = to_device(batches.load(items, 1), world.device)
-    if isinstance(recogniser, LoadedModel):
-        encoded = recogniser.aed.encode(batch.features, batch.feature_lengths)
-        limits = encoded.lengths
-    else:
-        encoded = recogniser.encoder.encode(batch.features, batch.feature_lengths)
-        limits = recogniser.max_lengths(encoded)
+    encoded = recogniser.encode(batches.load(items, 1))
+    limits = recogniser.max_lengths(encoded)
     lists = beam_search(fusion, encoded, limits, SearchOptions(BEAM), recogniser.tokenizer.decode)
     return [best[0].text.strip() if best[0].ended else "" for best in lists]
 

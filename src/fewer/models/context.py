@@ -96,3 +96,41 @@ class ZeroContext(ConstantContext):
 
     def __init__(self, size: int):
         super().__init__(torch.zeros(size))
+
+
+class FixedAudioContext(Context):
+    """ĉ_i from the recogniser's own attention, listening to one fixed recording (silence or noise) for everybody."""
+
+    states: Tensor  # (T, D) of the encoder
+
+    def __init__(self, attention: Context, states: Tensor):
+        super().__init__()
+        self.size = attention.size
+        self.attention = [attention]  # in a list: shared with the recogniser, not a part of this module
+        self.register_buffer("states", states)
+        self.kept: Any = None
+
+    def memory(self) -> Any:
+        """The recording as the only utterance, which all rows of a search hear. Made once: the attention is frozen."""
+        if self.kept is None:
+            frames = torch.tensor([self.states.shape[0]], device=self.states.device)
+            self.kept = self.attention[0].prepare(Encoded(self.states[None], frames))
+        return self.kept
+
+    def start(self, memory: Any, like: Tensor) -> tuple[Tensor, Any]:
+        return self.attention[0].start(self.memory(), like)
+
+    def step(self, memory: Any, state: Any, decoder_state: Tensor, embedded: Tensor) -> tuple[Tensor, Any]:
+        return self.attention[0].step(self.memory(), state, decoder_state, embedded)
+
+    def project(self, matrix: Tensor) -> "FixedAudioContext":
+        return FixedAudioContext(self.attention[0].project(matrix), self.states)
+
+
+def context_memory(context: Context, encoded: Encoded | None) -> Any:
+    """What a context keeps of the utterances, if it hears them."""
+    if not context.needs_encoder:
+        return None
+    if encoded is None:
+        raise ValueError("this context hears the utterance: give its encoder states")
+    return context.prepare(encoded)

@@ -5,7 +5,7 @@ decoder-like LM are this one class with different contexts.
 """
 
 from contextlib import AbstractContextManager
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from pydantic import Field
@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fewer.config import Config
-from fewer.models.context import Context, ZeroContext
+from fewer.models.context import Context, ZeroContext, context_memory
+from fewer.models.encoded import Encoded
 from fewer.models.lstm import Lstm, LstmState, ZoneoutLstm, glorot_, init_linear
 from fewer.models.shared import ManySteps
 
@@ -102,10 +103,16 @@ class DecoderState(NamedTuple):
 class Decoded(NamedTuple):
     """A teacher-forced pass."""
 
-    logits: Tensor  # (B, N, V)
+    decoder: "Decoder"
+    hidden: Tensor  # what the output layer reads, (B, N, R / 2)
     states: Tensor  # s_1 … s_N, (B, N, D_dec)
     contexts: Tensor  # c_1 … c_N, (B, N, D_enc)
     context_states: list[Any]  # of every step, () if the contexts came all at once
+
+    @property
+    def logits(self) -> Tensor:
+        """(B, N, V), computed when asked for."""
+        return self.decoder.logits(self.hidden)
 
 
 class Decoder(nn.Module):
@@ -126,11 +133,14 @@ class Decoder(nn.Module):
         """Embeddings; zero where there is no label yet. (…) -> (…, E)"""
         return self.embedding(labels.clamp_min(0)) * (labels >= 0).unsqueeze(-1)
 
-    def logits(self, decoder_state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
-        """The readout. (…, D_dec), (…, E), (…, D_enc) -> (…, V)"""
+    def hidden(self, decoder_state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        """The readout, which the output layer reads. (…, D_dec), (…, E), (…, D_enc) -> (…, R / 2)"""
         readout = self.readout(torch.cat([decoder_state, embedded, context], dim=-1))
-        maxout = readout.unflatten(-1, (-1, 2)).amax(dim=-1)
-        return self.output(self.dropout(maxout))
+        return readout.unflatten(-1, (-1, 2)).amax(dim=-1)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(…, R / 2) -> (…, V)"""
+        return self.output(self.dropout(hidden))
 
     def start(self, context: Context, memory: Any, rows: int) -> DecoderState:
         like = self.embedding.weight.new_empty(rows, 0)
@@ -148,10 +158,10 @@ class Decoder(nn.Module):
         """Logits of y_i after reading y_{i-1} = `labels` (-1 before the first). (rows,) -> (rows, V), state"""
         embedded = self.embed(labels)
         decoder_state, state = self.advance(context, memory, state, embedded)
-        return self.logits(decoder_state, embedded, state.context), state
+        return self.logits(self.hidden(decoder_state, embedded, state.context)), state
 
     def teacher_forced(self, context: Context, memory: Any, labels: Tensor) -> Decoded:
-        """Logits of every label given the true ones before it. (B, N) -> Decoded"""
+        """Every label given the true ones before it. (B, N) -> Decoded"""
         inputs = torch.cat([torch.full_like(labels[:, :1], -1), labels[:, :-1]], dim=1)
         embedded = self.embed(inputs)  # (B, N, E)
         contexts = context.sequence(memory, embedded)
@@ -159,7 +169,7 @@ class Decoder(nn.Module):
             first, _ = context.start(memory, embedded[:, 0])
             previous = torch.cat([first[:, None], contexts[:, :-1]], dim=1)
             states = self.state.sequence(embedded, previous)
-            return Decoded(self.logits(states, embedded, contexts), states, contexts, [])
+            return Decoded(self, self.hidden(states, embedded, contexts), states, contexts, [])
         state = self.start(context, memory, labels.shape[0])
         steps = []
         with self.state.many_steps():
@@ -167,7 +177,8 @@ class Decoder(nn.Module):
                 decoder_state, state = self.advance(context, memory, state, step)
                 steps.append((decoder_state, state.context, state.context_state))
         states, contexts = (torch.stack([step[part] for step in steps], dim=1) for part in (0, 1))
-        return Decoded(self.logits(states, embedded, contexts), states, contexts, [step[2] for step in steps])
+        hidden = self.hidden(states, embedded, contexts)
+        return Decoded(self, hidden, states, contexts, [step[2] for step in steps])
 
 
 class DecoderLikeLmConfig(DecoderConfig):
@@ -175,23 +186,57 @@ class DecoderLikeLmConfig(DecoderConfig):
     vocab_size: int = Field(ge=1)
 
 
-class DecoderLikeLm(nn.Module):
-    """An LM with the decoder's exact topology and no context: what the decoder could learn from transcripts alone."""
+class ContextLm(nn.Module):
+    """A decoder under a context, seen as any other language model."""
 
-    def __init__(self, config: DecoderLikeLmConfig):
+    decoder: Any  # that of the paper's models; other recognisers' have classes of their own
+
+    def __init__(self, decoder: Any, context: Context):
         super().__init__()
-        self.config, self.vocab_size = config, config.vocab_size
-        self.decoder = Decoder(config, config.vocab_size, 0)
-        self.context = ZeroContext(0)
+        self.decoder, self.context, self.vocab_size = decoder, context, decoder.vocab_size
 
-    def log_probs(self, labels: Tensor) -> Tensor:
-        """log P(labels[i] = v | labels[<i]) for every v. (B, N) -> (B, N, V)"""
-        return functional.log_softmax(self.decoder.teacher_forced(self.context, None, labels).logits, dim=-1)
+    def log_probs(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
+        """log P(labels[i] = v | labels[<i]) for every v; `encoded` where the context hears the utterance.
 
-    def start(self, rows: int) -> DecoderState:
+        (B, N) -> (B, N, V)
+        """
+        return functional.log_softmax(self.logits(self.hidden(labels, encoded)), dim=-1)
+
+    def hidden(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
+        """What the output layer reads at each label. (B, N) -> (B, N, R / 2)"""
+        memory = context_memory(self.context, encoded)
+        hidden: Tensor = self.decoder.teacher_forced(self.context, memory, labels).hidden
+        return hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(…, R / 2) -> (…, V)"""
+        logits: Tensor = self.decoder.logits(hidden)
+        return logits
+
+    def start(self, rows: int) -> Any:
         return self.decoder.start(self.context, None, rows)
 
-    def step(self, state: DecoderState, labels: Tensor) -> tuple[Tensor, DecoderState]:
+    def step(self, state: Any, labels: Tensor) -> tuple[Tensor, Any]:
         """Next label's log-probabilities after reading `labels`, -1 before the first. (rows,) -> (rows, V)"""
         logits, state = self.decoder.step(self.context, None, state, labels)
         return functional.log_softmax(logits, dim=-1), state
+
+
+class InternalLm(ContextLm):
+    """P_ILM(y) = P_AED(y | c_i = ĉ_i). The decoder is frozen and in evaluation mode; only the context may learn."""
+
+    def __init__(self, decoder: Any, context: Context):
+        super().__init__(decoder.requires_grad_(False), context)
+        self.eval()
+
+    def train(self, mode: bool = True) -> Self:
+        """Dropout stays off: the decoder's is not to be trained, and the small contexts have none."""
+        return super().train(False)
+
+
+class DecoderLikeLm(ContextLm):
+    """An LM with the decoder's exact topology and no context: what the decoder could learn from transcripts alone."""
+
+    def __init__(self, config: DecoderLikeLmConfig):
+        super().__init__(Decoder(config, config.vocab_size, 0), ZeroContext(0))
+        self.config = config

@@ -12,6 +12,7 @@ class Encoded:
 
     states: Tensor  # (B, T, D_enc)
     lengths: Tensor  # (B,) int64
+    heard: Tensor | None = None  # (B,) how many states attention sees, if more than those of the speech
 
     def __len__(self) -> int:
         return self.states.shape[0]
@@ -21,11 +22,21 @@ class Encoded:
         """True on valid frames. (B, T)"""
         return length_mask(self.lengths, self.states.shape[1])
 
+    @property
+    def attended(self) -> Tensor:
+        """How many states attention sees. (B,)"""
+        return self.lengths if self.heard is None else self.heard
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By the names of the fields."""
+        named = {"states": self.states, "lengths": self.lengths, "heard": self.heard}
+        return {name: tensor for name, tensor in named.items() if tensor is not None}
+
     def select(self, utterances: Tensor) -> "Encoded":
         """The given utterances only, cut to the longest of them."""
-        lengths = self.lengths[utterances]
-        longest = int(lengths.max()) if len(lengths) else 0
-        return Encoded(self.states[utterances, :longest], lengths)
+        longest = int(self.attended[utterances].max()) if len(utterances) else 0
+        heard = None if self.heard is None else self.heard[utterances]
+        return Encoded(self.states[utterances, :longest], self.lengths[utterances], heard)
 
 
 def length_mask(lengths: Tensor, longest: int) -> Tensor:

@@ -4,6 +4,7 @@ Every LM reads the end label first and scores the whole vocabulary after each la
 step-by-step scorer give the same numbers.
 """
 
+import copy
 import math
 from collections.abc import Sequence, Sized
 from itertools import pairwise
@@ -76,15 +77,18 @@ class LstmLm(nn.Module):
         return functional.log_softmax(self.output(self.dropout(hidden)), dim=-1)
 
     def start(self, rows: int) -> Any:
-        self.table = self._label_table()
         return [layer.start(rows) for layer in self.layers]  # type: ignore[operator]
 
-    def _label_table(self) -> Tensor | None:
-        """What each label adds to the first layer's gates, (V, 4n): a step then looks it up instead of multiplying."""
+    @torch.no_grad()
+    def for_search(self) -> "LstmLm":
+        """The same model, with its weights as they are now, whose steps look up what each label adds to the first
+        layer's gates, (V, 4n), instead of multiplying."""
         first: Any = self.layers[0]
-        if torch.is_grad_enabled() or self.vocab_size * first.bias.numel() > TABLE_NUMBERS:
-            return None
-        return functional.linear(self.embedding.weight, first.weight_ih, first.bias + first.offset)
+        if self.vocab_size * first.bias.numel() > TABLE_NUMBERS:
+            return self
+        tabled = copy.copy(self)
+        tabled.table = functional.linear(self.embedding.weight, first.weight_ih, first.bias + first.offset)
+        return tabled
 
     def step(self, state: Any, labels: Tensor) -> tuple[Tensor, Any]:
         """Next label's log-probabilities after reading `labels`, -1 before the first. (rows,) -> (rows, V)"""
@@ -203,7 +207,7 @@ class LmScorer(TreeState):
     """A language model as a scorer."""
 
     def __init__(self, lm: LanguageModel, term: str = "lm"):
-        self.lm = lm
+        self.lm: LanguageModel = lm.for_search() if isinstance(lm, LstmLm) else lm
         self.terms: Sequence[str] = (term,)
         self.vocab_size: int = lm.vocab_size
         self.normalised: bool = getattr(lm, "normalised", True)

@@ -128,3 +128,11 @@ def reorder_time(values: Tensor, indices: Tensor) -> Tensor:
 def _cpu_has_bfloat16() -> bool:
     """Without it oneDNN has no bfloat16 LSTM, and autocast must leave LSTMs in float32."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def projected_linear(linear: nn.Linear, matrix: Tensor) -> nn.Linear:
+    """A layer that says what the linear one says, times a matrix. (size, P)"""
+    projected = nn.Linear(linear.in_features, matrix.shape[1], device=matrix.device, dtype=matrix.dtype)
+    projected.weight = nn.Parameter((linear.weight.detach().T @ matrix).T.contiguous(), requires_grad=False)
+    projected.bias = nn.Parameter(linear.bias.detach() @ matrix, requires_grad=False)
+    return projected

@@ -62,7 +62,7 @@ def _row(results: Results, row: Row) -> dict[str, Any]:
         "key": row.key,
         "method": row.method,
         "name": row.name,
-        "about": facts_of(row.method).about,
+        "about": facts_of(row.method).description,
         "baseline": baseline.key if baseline else None,
         "lm": row.lm_scale,
         "ilm": row.ilm_scale,

@@ -73,7 +73,7 @@ def make_grid(results: Results, paper: str | None = None) -> Grid:
         results.title,
         _heads(results, printed),
         [
-            Line(row, (row.recogniser, facts_of(row.method).group), _cells(results, row, printed))
+            Line(row, (row.recogniser, facts_of(row.method).order[0]), _cells(results, row, printed))
             for row in results.ordered
         ],
         _notes(results, printed),

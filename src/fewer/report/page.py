@@ -11,13 +11,13 @@ import re
 from importlib import resources
 from pathlib import Path
 
-from fewer import __version__
 from fewer.errors import FewerError
 from fewer.files import atomic_write
 from fewer.report.collect import collect
 from fewer.report.grid import make_grid
 from fewer.report.page_html import about_html, escape, headline_html, table_html, warnings_html
 from fewer.report.results import read_results
+from fewer.version import __version__
 
 SCRIPTS = ("data", "rank", "align", "ui", "charts", "heat", "browser", "explore", "sections", "main")
 NEEDS_SCRIPT = "This part needs JavaScript and a browser of 2024 or later."

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fewer.config import parse_config
 from fewer.errors import FewerError
 from fewer.files import read_json
-from fewer.report.methods import order_of
+from fewer.report.methods import facts_of
 from fewer.report.paper import paper_table
 
 SIGNIFICANT = 0.05  # p below which a difference gets a mark
@@ -93,7 +93,7 @@ class Results(Facts):
         if all(row.key in printed for row in self.rows):
             return sorted(self.rows, key=lambda row: printed.index(row.key))
         recognisers = list(dict.fromkeys(row.recogniser for row in self.rows))
-        return sorted(self.rows, key=lambda row: (recognisers.index(row.recogniser), order_of(row.method)))
+        return sorted(self.rows, key=lambda row: (recognisers.index(row.recogniser), facts_of(row.method).order))
 
     def tuned(self, set_name: str) -> bool:
         """Whether the scales were tuned on this very set, going by its name or by its utterances."""

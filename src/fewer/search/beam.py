@@ -16,8 +16,6 @@ from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis, LengthPolicy
 from fewer.search.scorer import first_labels
 
-LAST, DIFFERENT = 32, 8  # of so many last labels, no more than so many different ones: a loop
-
 
 @dataclass(frozen=True)
 class SearchOptions:
@@ -25,6 +23,7 @@ class SearchOptions:
     length: LengthPolicy = field(default_factory=LengthPolicy)
     n_best: int | None = None  # how many to return; None: the whole beam
     max_length: int | None = None  # labels at the most; None: as many as the utterance has encoder frames
+    label_scores: bool = field(default=False, repr=False)  # keep every term's score of every label
 
     def __post_init__(self) -> None:
         for name, value in (("beam", self.beam), ("n_best", self.n_best), ("max_length", self.max_length)):
@@ -50,6 +49,7 @@ class Beam:
     length: Tensor  # (B, K) labels, end label counted
     ended: Tensor  # (B, K)
     tokens: Tensor  # (B, K, steps) end label included
+    label_scores: Tensor  # (B, K, steps, terms), or of no step if they are not kept
 
 
 def beam_search(
@@ -99,7 +99,8 @@ def _empty_beam(utterances: int, terms: int, device: torch.device) -> Beam:
     zeros = torch.zeros(utterances, 1, device=device)
     scores = torch.zeros(utterances, 1, terms, dtype=torch.float64, device=device)
     tokens = torch.zeros(utterances, 1, 0, dtype=torch.long, device=device)
-    return Beam(zeros.double(), scores, zeros.double(), zeros.long(), zeros.bool(), tokens)
+    kept = scores[:, :, None][:, :, :0]
+    return Beam(zeros.double(), scores, zeros.double(), zeros.long(), zeros.bool(), tokens, kept)
 
 
 def _extend(
@@ -111,15 +112,13 @@ def _extend(
     combined = combined.view(utterances, width, vocab_size)
     combined[beam.ended] = float("-inf")
     combined[:, :, fusion.end].masked_fill_(beam.ended, 0.0)  # an ended hypothesis has one continuation: itself
-    if fusion.longest_loop:
-        beam = _without_loops(fusion, beam, combined)
+    beam = _without_stopped(fusion, beam, combined)
     length = torch.where(beam.ended, beam.length, step)
     # Ranks are affine in the score of the next label, so the best labels of a row are the best of `combined`.
     count = min(options.beam, vocab_size)
     best, labels = combined.topk(count, dim=-1)  # (B, K, count)
     totals = beam.total[:, :, None] + best
-    policy = options.length
-    ranks = (totals + policy.reward * length[:, :, None]) / length[:, :, None] ** policy.exponent
+    ranks = options.length.score(totals, length[:, :, None])
     ranks = ranks.masked_fill(beam.rank[:, :, None].isneginf(), float("-inf")).flatten(1)
     if bool((bad := ranks.isnan().any(dim=1)).any()):
         problem = f"a score is not a number at label {step}: look at the term '{fusion.culprit(log_probs)}'"
@@ -133,40 +132,23 @@ def _extend(
     scores = beam.scores.flatten(0, 1)[rows] + gained.masked_fill(was_ended[:, :, None], 0.0)
     tokens = torch.cat([beam.tokens.flatten(0, 1)[rows], label[:, :, None]], dim=2)
     ended = was_ended | (label == fusion.end) | rank.isneginf()
-    new = Beam(totals.flatten(1).gather(1, flat), scores, rank, length.gather(1, parent), ended, tokens)
+    kept = beam.label_scores.flatten(0, 1)[rows]  # (B, K', steps, terms)
+    if options.label_scores:
+        kept = torch.cat([kept, gained[:, :, None]], dim=2)
+    new = Beam(totals.flatten(1).gather(1, flat), scores, rank, length.gather(1, parent), ended, tokens, kept)
     return new, rows, label
 
 
-def _without_loops(fusion: Fusion, beam: Beam, combined: Tensor) -> Beam:
-    """A hypothesis that repeats itself is dropped if the utterance has any other, and else must end (in `combined`)."""
-    looping = repeats(beam.tokens, fusion.longest_loop) & ~beam.ended  # (B, K)
-    if not bool(looping.any()):
+def _without_stopped(fusion: Fusion, beam: Beam, combined: Tensor) -> Beam:
+    """A hypothesis that may not go on is dropped if the utterance has any other, and else must end (in `combined`)."""
+    stopped = fusion.stopped(beam.tokens)
+    if stopped is None or not bool((stopped := stopped & ~beam.ended).any()):
         return beam
     end = combined[:, :, fusion.end].clone()
-    combined.masked_fill_(looping[:, :, None], float("-inf"))
+    combined.masked_fill_(stopped[:, :, None], float("-inf"))
     combined[:, :, fusion.end] = end
-    others = (~looping & ~beam.rank.isneginf()).any(dim=1, keepdim=True)
-    return replace(beam, rank=beam.rank.masked_fill(looping & others, float("-inf")))
-
-
-def repeats(tokens: Tensor, longest: int) -> Tensor:
-    """Which sequences end with a block of at most `longest` labels over and over: (…, N) -> (…)
-
-    Three times in a row, seven labels at least. Or with little differences, since a search that may not repeat itself
-    goes on with another comma: of the last 32 labels, at most 8 different ones.
-    """
-    count = tokens.shape[-1]
-    found = torch.zeros(tokens.shape[:-1], dtype=torch.bool, device=tokens.device)
-    for period in range(1, longest + 1):
-        compared = max(2 * period, 6)
-        if compared + period > count:
-            break
-        now, before = tokens[..., count - compared :], tokens[..., count - compared - period : count - period]
-        found |= (now == before).all(dim=-1)
-    if count >= LAST:
-        last = tokens[..., -LAST:].sort(dim=-1).values
-        found |= (last[..., 1:] != last[..., :-1]).sum(dim=-1) < DIFFERENT
-    return found
+    others = (~stopped & ~beam.rank.isneginf()).any(dim=1, keepdim=True)
+    return replace(beam, rank=beam.rank.masked_fill(stopped & others, float("-inf")))
 
 
 def _hypotheses(
@@ -174,15 +156,16 @@ def _hypotheses(
 ) -> list[tuple[Hypothesis, ...]]:
     """The beam as N-best lists, best first."""
     lists = []
-    columns = [value.tolist() for value in (beam.rank, beam.length, beam.scores, beam.tokens)]
+    columns = [value.tolist() for value in (beam.rank, beam.length, beam.scores, beam.tokens, beam.label_scores)]
     for utterance in zip(*columns, strict=True):
         hypotheses: list[Hypothesis] = []
-        for rank, length, scores, tokens in zip(*utterance, strict=True):
+        for rank, length, scores, tokens, kept in zip(*utterance, strict=True):
             if rank == float("-inf"):
                 continue
             ended = tokens[length - 1] == fusion.end
             words = tuple(tokens[: length - 1] if ended else tokens[:length])
             terms = dict(zip(fusion.terms, scores, strict=True))
-            hypotheses.append(Hypothesis(to_text(words), words, terms, length, rank, ended))
+            labels = dict(zip(fusion.terms, zip(*kept[:length], strict=True), strict=True)) if kept else {}
+            hypotheses.append(Hypothesis(to_text(words), words, terms, length, rank, ended, labels))
         lists.append(tuple(hypotheses[: options.n_best]))
     return lists

@@ -1,9 +1,9 @@
 """Log-linear fusion: any number of named, weighted terms from any number of scorers.
 
-Masks and the end-label policy live here, so that scorers need not know of them.
+Masks and the end-label policy are rules (`fewer.search.rules`), so that scorers need not know of them.
 """
 
-from collections.abc import Collection, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import torch
@@ -11,37 +11,32 @@ from torch import Tensor
 
 from fewer.errors import FewerError
 from fewer.search.nbest import check_number
+from fewer.search.rules import Rule, Step, stopped
 from fewer.search.scorer import Scorer, State
 
-LITTLE = 0.5  # probability of suppressed labels above which what they leave is summed instead of subtracted
+SUBTRACTED = frozenset({"ilm"})  # terms that users give a positive scale of, and whose score is multiplied by minus it
+
+
+def signed(sizes: Mapping[str, float]) -> dict[str, float]:
+    """What the search multiplies by, from scales as users give them: the minus sign of the ILM stands here."""
+    return {term: (-scale if term in SUBTRACTED else scale) + 0.0 for term, scale in sizes.items()}  # no -0.0
 
 
 class Fusion:
     """score(label) = Σ scale · log P_term(label). An ILM is a term with a negative scale."""
 
     def __init__(
-        self,
-        scorers: Sequence[Scorer],
-        scales: Mapping[str, float],
-        end: int = 0,
-        end_scored_by: Collection[str] | None = None,  # terms that score the end label; None: all
-        suppress: Tensor | None = None,  # (V,) True: never output; terms that are normalised become so over the rest
-        suppress_first: Tensor | None = None,  # (V,) the same for the first label; None: as `suppress`
-        longest_loop: int = 0,  # a hypothesis that says so many labels or fewer over and over is left; 0: it is not
+        self, scorers: Sequence[Scorer], scales: Mapping[str, float], end: int = 0, rules: Sequence[Rule] = ()
     ):
-        self.scorers, self.end, self.longest_loop = list(scorers), end, longest_loop
+        self.scorers, self.end, self.rules = list(scorers), end, list(rules)
         self.terms = tuple(term for scorer in scorers for term in scorer.terms)
-        self._check(scales, end_scored_by)
+        self._check(scales)
         self.vocab_size = scorers[0].vocab_size
         self.scales = {term: float(scales.get(term, 0.0)) for term in self.terms}
         self.weights = torch.tensor([self.scales[term] for term in self.terms])
-        silent = [term for term in self.terms if end_scored_by is not None and term not in end_scored_by]
-        self.silent_at_end = torch.tensor([term in silent for term in self.terms]) if silent else None
-        self.normalised = [getattr(scorer, "normalised", True) for scorer in scorers for _ in scorer.terms]
-        ids = [None if mask is None else mask.nonzero().flatten() for mask in (suppress, suppress_first)]
-        self.suppress, self.suppress_first = ids[0], ids[0] if suppress_first is None else ids[1]
+        self.normalised = tuple(getattr(scorer, "normalised", True) for scorer in scorers for _ in scorer.terms)
 
-    def _check(self, scales: Mapping[str, float], end_scored_by: Collection[str] | None) -> None:
+    def _check(self, scales: Mapping[str, float]) -> None:
         for scorer in self.scorers:
             if scorer.vocab_size != self.scorers[0].vocab_size:
                 raise FewerError(
@@ -49,10 +44,9 @@ class Fusion:
                     f"'{'/'.join(self.scorers[0].terms)}' has {self.scorers[0].vocab_size}: "
                     "train the LM on the recogniser's own tokens"
                 )
-        for name in [*scales, *(end_scored_by or ())]:
+        for name, scale in scales.items():
             if name not in self.terms:
                 raise FewerError(f"there is no term '{name}'; the terms are {', '.join(self.terms)}")
-        for name, scale in scales.items():
             check_number(f"the scale of '{name}'", scale)
         if len(set(self.terms)) != len(self.terms):
             raise FewerError(f"two terms have the same name: {', '.join(self.terms)}")
@@ -70,22 +64,20 @@ class Fusion:
             part, state = scorer.step(kept, state, labels)
             parts.append(part)
             new.append(state)
-        log_probs = torch.cat(parts) if len(parts) > 1 else parts[0]  # a scorer's own: not to be changed in place
-        suppress = self.suppress_first if first else self.suppress
-        if suppress is not None:
-            total = log_of_rest(log_probs, suppress)
-            log_probs = log_probs - (total if all(self.normalised) else self._of_normalised(total))
-        if self.silent_at_end is not None:
-            log_probs = log_probs.clone() if log_probs is parts[0] else log_probs
-            log_probs[self.silent_at_end, :, self.end] = 0.0
+        log_probs = torch.cat(parts) if len(parts) > 1 else parts[0]
+        if self.rules and len(parts) == 1:
+            log_probs = log_probs.clone()  # a scorer's own must not be changed in place
+        step = Step(self.terms, self.normalised, self.end, first)
+        for rule in self.rules:
+            rule.score(log_probs, step)
         combined = torch.tensordot(self.weights.to(log_probs), log_probs, dims=1)
-        if suppress is not None:
-            combined.index_fill_(1, suppress, float("-inf"))
+        for rule in self.rules:
+            rule.restrict(combined, log_probs, step)
         return combined, log_probs, new
 
-    def _of_normalised(self, total: Tensor) -> Tensor:
-        """Zero for the terms that are no probabilities, such as rewards. (terms, rows, 1)"""
-        return torch.where(torch.tensor(self.normalised, device=total.device)[:, None, None], total, 0.0)
+    def stopped(self, tokens: Tensor) -> Tensor | None:
+        """Hypotheses that may not go on; None if no rule has a say. (B, K, n) -> (B, K)"""
+        return stopped(self.rules, tokens)
 
     def reorder(self, states: list[State], rows: Tensor) -> list[State]:
         return [scorer.reorder(state, rows) for scorer, state in zip(self.scorers, states, strict=True)]
@@ -97,15 +89,3 @@ class Fusion:
         """The first term with a score that is not a number."""
         bad = log_probs.isnan().flatten(1).any(dim=1).tolist()
         return next((term for term, is_bad in zip(self.terms, bad, strict=True) if is_bad), "the weighted sum")
-
-
-def log_of_rest(log_probs: Tensor, suppressed: Tensor) -> Tensor:
-    """log of the probability that all labels but the suppressed ones have. (…, V), (ids,) -> (…, 1)
-
-    The suppressed are few, so it is what they leave; exactly the sum of the rest where they leave little.
-    """
-    gone = log_probs.index_select(-1, suppressed).exp().sum(-1, keepdim=True)
-    left = torch.log1p(-gone)
-    if bool((most := gone.squeeze(-1) > LITTLE).any()):
-        left[most] = log_probs[most].index_fill_(-1, suppressed, float("-inf")).logsumexp(-1, keepdim=True)
-    return left

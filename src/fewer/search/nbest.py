@@ -46,7 +46,8 @@ class LengthPolicy:
         check_number("the length exponent", self.exponent)
         check_number("the length reward", self.reward)
 
-    def score(self, total: float, length: int) -> float:
+    def score(self, total: Any, length: Any) -> Any:
+        """What hypotheses are ranked by: numbers, or tensors of them."""
         return (total + self.reward * length) / length**self.exponent
 
 
@@ -60,6 +61,7 @@ class Hypothesis:
     length: Annotated[int, Field(ge=0, le=1 << 30)]  # number of labels scored, the end label counted if there is one
     score: Score  # what the search ranked it by
     ended: bool = True  # False: reached the maximum length without an end label
+    label_scores: dict[str, tuple[float, ...]] = field(default_factory=dict, repr=False, compare=False)  # if kept
 
     def rescored(self, scales: Mapping[str, float], policy: LengthPolicy) -> float:
         """The search score under other scales; terms without a scale do not count."""
@@ -150,7 +152,13 @@ def _to_json(nbest: NBest) -> dict[str, Any]:
     value: dict[str, Any] = {"id": nbest.id}
     value |= {} if nbest.ref is None else {"ref": nbest.ref}
     value |= {} if nbest.speaker is None else {"speaker": nbest.speaker}
-    value["nbest"] = [asdict(hypothesis) for hypothesis in nbest.hypotheses]
+    value["nbest"] = [_without_labels(hypothesis) for hypothesis in nbest.hypotheses]
+    return value
+
+
+def _without_labels(hypothesis: Hypothesis) -> dict[str, Any]:
+    value = asdict(hypothesis)
+    del value["label_scores"]
     return value
 
 

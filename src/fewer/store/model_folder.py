@@ -16,10 +16,11 @@ from pydantic import Field
 from torch import nn
 
 from fewer.config import Config, parse_config, read_yaml
-from fewer.data.features import FeaturesConfig
+from fewer.data.extractor import FeaturesConfig
 from fewer.data.reader import FeatureReader
 from fewer.data.statistics import Statistics
-from fewer.data.tokenizers import Tokenizer, load_tokenizer
+from fewer.data.tokenizer import Tokenizer
+from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint
 from fewer.models.aed import AED, AedConfig
@@ -53,6 +54,7 @@ class LoadedModel:
     tokenizer: Tokenizer
     features: FeatureReader | None  # None: a language model
     fingerprint: str  # of weights and tokenizer
+    folder: Path  # where it was
     cached: bool = False  # features of whole sets go through the cache of the model's training, if it has one
 
     @property
@@ -89,7 +91,7 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu", cached: b
     tokenizer = load_tokenizer(folder / TOKENIZER)
     check_labels(description.model, tokenizer, folder / TOKENIZER)
     marks = fingerprint(folder / WEIGHTS, tokenizer.fingerprint)
-    return LoadedModel(model, tokenizer, feature_reader(folder, description.features), marks, cached)
+    return LoadedModel(model, tokenizer, feature_reader(folder, description.features), marks, folder, cached)
 
 
 def read_description(folder: Path) -> Description:

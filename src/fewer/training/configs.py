@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from fewer.config import Config, parse_config
 from fewer.data.augment import SpecAugmentConfig
 from fewer.data.batches import UtteranceConfig
-from fewer.data.features import FeaturesConfig, MfccConfig
+from fewer.data.extractor import FeaturesConfig, MfccConfig
 from fewer.data.spelling import Case
 from fewer.data.text import SentenceConfig
 from fewer.data.tokenizers import load_tokenizer

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from fewer.data.batches import TextBatch
 from fewer.data.reading import Batches
@@ -24,14 +24,8 @@ class LmTask(Task):
         """make: builds the LM; parameters of it that do not require gradients stay as they are."""
         self.make, self.train, self.dev, self.smoothing = make, train, dev, smoothing
 
-    def stage(self, sub_epoch: int) -> int:
-        return 0
-
     def build(self, stage: int) -> nn.Module:
         return self.make()
-
-    def grow(self, old: nn.Module, new: nn.Module) -> None:
-        raise NotImplementedError("a language model does not grow")
 
     def losses(self, module: Any, batch: TextBatch, moment: Moment) -> Losses:
         log_probs = module.log_probs(batch.labels)  # (B, N, V)
@@ -40,6 +34,3 @@ class LmTask(Task):
             return Losses(plain, {"ce": plain.detach()})
         total = smoothed_cross_entropy(log_probs, batch.labels, batch.label_lengths, self.smoothing)
         return Losses(total, {"ce": plain.detach()})
-
-    def penalty(self, module: nn.Module) -> Tensor | None:
-        return None

@@ -13,7 +13,7 @@ from torch import Tensor
 from fewer.config import Config
 from fewer.data.spelling import Case
 from fewer.data.token_store import store_tokens
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.models.ngram import NGram
 from fewer.progress import say

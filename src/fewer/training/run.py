@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-from fewer import __version__
 from fewer.compute.world import World, joined
 from fewer.config import read_yaml
 from fewer.data.augment import SpecAugment
@@ -19,7 +18,8 @@ from fewer.data.reader import FeatureReader, RawFeatures, measure_statistics
 from fewer.data.statistics import Statistics, differences
 from fewer.data.text import SentenceBatches
 from fewer.data.token_store import TokenStore, store_tokens
-from fewer.data.tokenizers import Tokenizer, load_tokenizer
+from fewer.data.tokenizer import Tokenizer
+from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json_object, remove_leftovers, write_json
 from fewer.locks import exclusive
@@ -51,6 +51,7 @@ from fewer.training.configs import (
 from fewer.training.lm_task import LmTask
 from fewer.training.task import Task
 from fewer.training.trainer import Trainer
+from fewer.version import __version__
 
 PACKAGES = ("torch", "numpy", "lhotse", "sentencepiece", "safetensors")
 

@@ -37,7 +37,7 @@ class Task(Protocol):
 
     def stage(self, sub_epoch: int) -> int:
         """The growing stage of a sub-epoch; always 0 if nothing grows."""
-        ...
+        return 0
 
     def build(self, stage: int) -> nn.Module:
         """A stage's module with new weights. What does not require gradients is frozen and not in checkpoints."""
@@ -45,7 +45,7 @@ class Task(Protocol):
 
     def grow(self, old: nn.Module, new: nn.Module) -> None:
         """Put the weights of the stage before into a newly built module."""
-        ...
+        raise TypeError(f"a {type(self).__name__} does not grow")
 
     def losses(self, module: nn.Module, batch: Any, moment: Moment) -> Losses:
         """Loss sums of a batch."""
@@ -53,7 +53,7 @@ class Task(Protocol):
 
     def penalty(self, module: nn.Module) -> Tensor | None:
         """What is added once for every planned batch whatever its size, such as L2."""
-        ...
+        return None
 
     def resting(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
         """Parameters that stay as they are in this sub-epoch, whatever the penalty wants of them."""

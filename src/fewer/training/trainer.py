@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim import SGD, Adam, Optimizer
 
+from fewer.compute.bfloat16 import check_bfloat16
 from fewer.compute.world import World
 from fewer.config import Config, complaints
 from fewer.data.plan import Plan
@@ -107,6 +108,8 @@ class Trainer:
 
     def run(self, fall_back: bool = False) -> nn.Module:
         """Train to the end; returns the module with its final weights."""
+        if self.config.bf16:
+            check_bfloat16(self.world.device.type)
         self._restore(self.checkpoints.newest(fall_back))
         if self.world.first:
             done = self.progress

@@ -3,24 +3,30 @@
 A recogniser that hears no speech may say something all the same, and now and then one falls into a loop. So a window
 is empty if it is silent, or if the recogniser's probability of no speech is high and what it says is unlikely or
 repeats itself; and a window in which it repeats itself or finds no end is cut in two, which are heard anew.
+
+A search with language models may skip speech. So what it found is compared with what is to be heard (`coverage`), and
+a window of which too much is missing is searched again with the recogniser alone. What covers more is kept.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from fewer.adaptation.searching import Search
-from fewer.data.stream import AudioStream
+from fewer.data.stream import ArrayStream, AudioStream
+from fewer.decoding.system import Search, System
 from fewer.errors import FewerError
 from fewer.files import check_output
 from fewer.models.encoded import Encoded
-from fewer.progress import Bar, say
-from fewer.search.beam import beam_search
+from fewer.progress import Bar, warn
+from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import Hypothesis
+from fewer.transcription.confidence import with_confidences
+from fewer.transcription.coverage import BETTER, DOUBTFUL, uncovered
 from fewer.transcription.transcript import ENDINGS, Output, Segment, Transcript, timed
 from fewer.transcription.windows import Window, cut_windows, halves, is_silent, sounds
 from fewer.transcription.word_times import spelled_words, within
@@ -39,17 +45,40 @@ class TranscribeOptions:
     log_prob: float = -1.0  # … text counts only if its labels' mean log-probability is above this
     search: float | None = None  # a window ends at the quietest place of its last so many seconds; None: its last third
     longest: float | None = None  # seconds of a window at the most; None: what the recogniser can hear
+    confidences: bool = True  # say how sure the recogniser is of each word
     align: bool = True  # find out when each word was said, if the recogniser can; else in proportion to its length
+    check: bool = True  # search again without language models where they seem to have skipped speech
+
+
+class Found(NamedTuple):
+    """What a search made of a window."""
+
+    hypothesis: Hypothesis
+    times: list[tuple[float, float]] | None = None  # seconds of each label; None: not known
+    without_lm: bool = False  # the recogniser's own, since language models skipped speech
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A recording that is not in a file."""
+
+    samples: Tensor  # one channel in [-1, 1]. (T,)
+    rate: int
+    name: str = "audio"
+
+
+Recording = str | Path | Samples
 
 
 class Incomplete(FewerError):
-    """Some files could not be transcribed, or not wholly; the transcripts of all that could be read are here."""
+    """Some files could not be transcribed, or not wholly."""
 
-    def __init__(self, transcripts: list[Transcript]):
-        bad = [transcript for transcript in transcripts if transcript.problems]
-        problems = "\n".join(problem for transcript in bad for problem in transcript.problems)
-        super().__init__(f"{len(bad)} of {len(transcripts)} files could not be transcribed, or not wholly:\n{problems}")
-        self.transcripts = transcripts
+    def __init__(self, problems: Mapping[str, Sequence[str]]):
+        """problems: of each file, if it has any."""
+        bad = [problem for found in problems.values() for problem in found]
+        count = sum(map(bool, problems.values()))
+        listing = "\n".join(bad)
+        super().__init__(f"{count} of {len(problems)} files could not be transcribed, or not wholly:\n{listing}")
 
 
 class Transcriber:
@@ -58,6 +87,9 @@ class Transcriber:
     def __init__(self, search: Search, options: TranscribeOptions = TranscribeOptions()):
         self.recogniser, self.beam, self.options = search.system.recogniser, search.options, options
         self.fusion = search.system.fusion(search.scales)
+        alone = System(self.recogniser).fusion({})
+        fused = any(scale for term, scale in self.fusion.scales.items() if term not in alone.terms)
+        self.alone = alone if fused and options.check else None  # to search again with; None: no need
         self.rate, able = self.recogniser.sampling_rate, self.recogniser.longest
         self.longest = able if options.longest is None else options.longest
         self.tail = self.longest / 3 if options.search is None else options.search
@@ -67,37 +99,55 @@ class Transcriber:
                 f"this recogniser hears up to {able:g} s at once, and the search must be shorter than the window"
             )
 
-    def transcribe(self, files: Sequence[str | Path]) -> Iterator[Transcript]:
+    def transcribe(self, recordings: Sequence[Recording]) -> Iterator[Transcript]:
         """The transcripts in order, each as soon as it is there. Problems of a file are told in its transcript."""
-        with Bar("seconds of audio", sum(map(_seconds, files)) or None) as bar:
+        with Bar("seconds of audio", sum(map(_seconds, recordings)) or None) as bar:
             waiting: list[tuple[Transcript, Window]] = []
             done: list[Transcript] = []
-            for transcript, window in self._windows(files):
-                if window is None:
-                    done.append(transcript)
-                else:
+            for recording in recordings:
+                transcript = Transcript(_name(recording))
+                for window in self._windows(recording, transcript):
                     waiting.append((transcript, window))
-                if len(waiting) == min(BATCH, self.recogniser.at_once):
-                    bar.advance(self._flush(waiting))
-                    yield from done
-                    done = []
+                    if len(waiting) == self._most():
+                        bar.advance(self._flush(waiting))
+                        yield from done
+                        done = []
+                done.append(transcript)
             if waiting:
                 bar.advance(self._flush(waiting))
             yield from done
 
-    def _windows(self, files: Iterable[str | Path]) -> Iterator[tuple[Transcript, Window | None]]:
-        """The windows of all files; after those of a file, None."""
-        for file in files:
-            transcript = Transcript(str(file))
-            for window in cut_windows(self._blocks(transcript), self.rate, self.longest, self.tail):
-                transcript.duration = window.end / self.rate
-                yield transcript, window
-            yield transcript, None
+    def stream(self, recording: Recording, transcript: Transcript) -> Iterator[Segment]:
+        """One recording's segments, put into the transcript and given as soon as they are there.
 
-    def _blocks(self, transcript: Transcript) -> Iterator[Tensor]:
-        """What can be read of a file."""
+        The first window is searched by itself, so that the first segment comes soon; then ever more together.
+        """
+        with Bar("seconds of audio", _seconds(recording) or None) as bar:
+            waiting: list[tuple[Transcript, Window]] = []
+            size = 1
+            for window in self._windows(recording, transcript):
+                waiting.append((transcript, window))
+                if len(waiting) == size:
+                    before, size = len(transcript.segments), min(2 * size, self._most())
+                    bar.advance(self._flush(waiting))
+                    yield from transcript.segments[before:]
+            if waiting:
+                before = len(transcript.segments)
+                bar.advance(self._flush(waiting))
+                yield from transcript.segments[before:]
+
+    def _most(self) -> int:
+        return min(BATCH, self.recogniser.at_once)
+
+    def _windows(self, recording: Recording, transcript: Transcript) -> Iterator[Window]:
+        for window in cut_windows(self._blocks(recording, transcript), self.rate, self.longest, self.tail):
+            transcript.duration = window.end / self.rate
+            yield window
+
+    def _blocks(self, recording: Recording, transcript: Transcript) -> Iterator[Tensor]:
+        """What can be read of a recording."""
         try:
-            yield from AudioStream(transcript.file, self.rate)
+            yield from opened(recording, self.rate)
         except FewerError as error:
             transcript.problems.append(str(error))
 
@@ -106,8 +156,11 @@ class Transcriber:
         for (transcript, _), segments in zip(waiting, self.hear([window for _, window in waiting]), strict=True):
             transcript.segments += segments
             for segment in segments:
+                where = f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s"
                 if segment.unclear:
-                    say(f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s: nothing could be made out")
+                    warn(f"{where}: nothing could be made out")
+                if segment.without_lm:
+                    warn(f"{where}: the language models skipped speech; transcribed without them")
         seconds = sum(len(window.samples) for _, window in waiting) / self.rate
         waiting.clear()
         return round(seconds)
@@ -128,10 +181,38 @@ class Transcriber:
         limits = torch.minimum(self.recogniser.max_lengths(encoded), (LABELS * (1 + seconds)).long())
         doubtful = torch.zeros(len(loud), dtype=torch.bool) if nobody is None else nobody > self.options.no_speech
         best = self._search(encoded, limits, doubtful)
+        checked = self._checked([windows[index] for index in loud], best, encoded, limits)
         for place, index in enumerate(loud):
             probability = None if nobody is None else float(nobody[place])
-            found[index] = self._judged(windows[index], best[place], probability, encoded.select(torch.tensor([place])))
+            found[index] = self._judged(windows[index], checked[place], probability, _one(encoded, place))
         return found
+
+    def _checked(
+        self, windows: Sequence[Window], best: Sequence[Hypothesis], encoded: Encoded, limits: Tensor
+    ) -> list[Found]:
+        """Where language models skipped speech, the recogniser's own hypothesis if that covers more. limits: (B,)"""
+        found = [Found(hypothesis) for hypothesis in best]
+        if self.alone is None:
+            return found
+        found = [self._aligned(each, encoded, place) for place, each in enumerate(found)]
+        missing = [_missing(window, each, self.rate) for window, each in zip(windows, found, strict=True)]
+        doubtful = [place for place, seconds in enumerate(missing) if seconds > DOUBTFUL]
+        if not doubtful:
+            return found
+        rows, options = torch.tensor(doubtful), SearchOptions(self.beam.beam, n_best=1)
+        lists = beam_search(self.alone, encoded.select(rows), limits[rows], options, self.recogniser.tokenizer.decode)
+        for place, (hypothesis, *_) in zip(doubtful, lists, strict=True):
+            if hypothesis.ended and not is_repetitive(hypothesis.text):
+                other = self._aligned(Found(hypothesis, without_lm=True), encoded, place)
+                if _missing(windows[place], other, self.rate) < missing[place] - BETTER:
+                    found[place] = other
+        return found
+
+    def _aligned(self, found: Found, encoded: Encoded, place: int) -> Found:
+        """With the times of its labels, if the recogniser can tell them and it came to an end."""
+        if not found.hypothesis.ended:
+            return found
+        return found._replace(times=self.recogniser.times(_one(encoded, place), found.hypothesis.tokens))
 
     def _search(self, encoded: Encoded, limits: Tensor, doubtful: Tensor) -> list[Hypothesis]:
         """The best of each utterance; where it is doubtful that anybody speaks, at first of a few labels. (B,), (B,)"""
@@ -149,14 +230,13 @@ class Transcriber:
         return best
 
     def _best(self, encoded: Encoded, limits: Tensor) -> list[Hypothesis]:
-        options = replace(self.beam, n_best=1)
+        options = replace(self.beam, n_best=1, label_scores=self.options.confidences)
         lists = beam_search(self.fusion, encoded, limits, options, self.recogniser.tokenizer.decode)
         return [hypotheses[0] for hypotheses in lists]
 
-    def _judged(
-        self, window: Window, hypothesis: Hypothesis, no_speech: float | None, encoded: Encoded
-    ) -> list[Segment]:
+    def _judged(self, window: Window, found: Found, no_speech: float | None, encoded: Encoded) -> list[Segment]:
         """What is to be believed of it. encoded: of this window."""
+        hypothesis, times, without_lm = found
         mean, loops = hypothesis.scores["aed"] / hypothesis.length, is_repetitive(hypothesis.text)
         nobody = no_speech is not None and no_speech > self.options.no_speech
         if nobody and (mean < self.options.log_prob or loops):
@@ -171,13 +251,18 @@ class Transcriber:
             for first, last in sounds(window.samples, self.rate)
         ]
         start, end = heard[0][0], heard[-1][1]
-        times = self.recogniser.times(encoded, hypothesis.tokens) if self.options.align else None
-        if times is None:
-            return [Segment(start, end, hypothesis, timed(hypothesis.text, start, end), no_speech)]
-        offset = window.start / self.rate
-        times = [(offset + first, offset + last) for first, last in times]
-        words = within(spelled_words(hypothesis.tokens, times, self.recogniser.tokenizer.decode), heard)
-        return [Segment(start, end, hypothesis, words, no_speech)]
+        if self.options.align and times is None:
+            times = self.recogniser.times(encoded, hypothesis.tokens)
+        decode = self.recogniser.tokenizer.decode
+        if times is None or not self.options.align:
+            words = timed(hypothesis.text, start, end)
+        else:
+            offset = window.start / self.rate
+            times = [(offset + first, offset + last) for first, last in times]
+            words = within(spelled_words(hypothesis.tokens, times, decode), heard)
+        if "aed" in hypothesis.label_scores:
+            words = with_confidences(words, hypothesis.tokens, hypothesis.label_scores["aed"], decode)
+        return [Segment(start, end, hypothesis, words, no_speech, without_lm=without_lm)]
 
     def _empty(self, window: Window, no_speech: float | None = None) -> Segment:
         return Segment(window.start / self.rate, window.end / self.rate, no_speech=no_speech)
@@ -205,9 +290,29 @@ def is_repetitive(text: str) -> bool:
     return len(spelled) > REPETITIVE * len(zlib.compress(spelled))
 
 
-def _seconds(file: str | Path) -> int:
+def _one(encoded: Encoded, place: int) -> Encoded:
+    return encoded.select(torch.tensor([place]))
+
+
+def _missing(window: Window, found: Found, rate: int) -> float:
+    """Seconds of the window's sound that are not transcribed; 0 if that cannot be told."""
+    heard = [(first / rate, last / rate) for first, last in sounds(window.samples, rate)]
+    return 0.0 if found.times is None else uncovered(found.times, heard)
+
+
+def _name(recording: Recording) -> str:
+    return recording.name if isinstance(recording, Samples) else str(recording)
+
+
+def opened(recording: Recording, rate: int) -> AudioStream | ArrayStream:
+    if isinstance(recording, Samples):
+        return ArrayStream(recording.samples, recording.rate, rate)
+    return AudioStream(recording, rate)
+
+
+def _seconds(recording: Recording) -> int:
     """Of a file, as its header says; 0 if it cannot be read."""
     try:
-        return round(AudioStream(file, 1).duration)
+        return round(opened(recording, 1).duration)
     except FewerError:
         return 0

@@ -1,6 +1,7 @@
 """What was said in a recording, when, and how sure that is; as text, JSON or subtitles."""
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,11 @@ class Word:
     text: str  # with the blank before it, if there is one
     start: float  # seconds
     end: float
+    confidence: float | None = None  # the recogniser's mean probability (geometric) of its tokens
+
+    def to_json(self) -> dict[str, Any]:
+        value = {"word": self.text.strip(), "start": round(self.start, 2), "end": round(self.end, 2)}
+        return value if self.confidence is None else value | {"confidence": round(self.confidence, 4)}
 
 
 @dataclass(frozen=True)
@@ -42,10 +48,18 @@ class Segment:
     words: tuple[Word, ...] = ()
     no_speech: float | None = None  # the recogniser's probability that nobody speaks
     unclear: bool = False  # something is to be heard, but nothing could be made out
+    without_lm: bool = False  # the language models skipped speech, so this is the recogniser's own text
 
     @property
     def text(self) -> str:
         return "" if self.hypothesis is None else self.hypothesis.text
+
+    @property
+    def confidence(self) -> float | None:
+        """The recogniser's mean probability (geometric) of the tokens, the end included; None without text."""
+        if self.hypothesis is None:
+            return None
+        return math.exp(self.hypothesis.scores["aed"] / max(self.hypothesis.length, 1))
 
     def to_json(self) -> dict[str, Any]:
         value: dict[str, Any] = {"start": round(self.start, 2), "end": round(self.end, 2), "text": self.text}
@@ -53,13 +67,12 @@ class Segment:
             value["no_speech"] = round(self.no_speech, 4)
         if self.unclear:
             value["unclear"] = True
+        if self.without_lm:
+            value["without_lm"] = True
         if self.hypothesis is not None:
             value |= {"score": self.hypothesis.score, "scores": self.hypothesis.scores}
             value["labels"] = self.hypothesis.length
-            value["words"] = [
-                {"word": word.text.strip(), "start": round(word.start, 2), "end": round(word.end, 2)}
-                for word in self.words
-            ]
+            value["words"] = [word.to_json() for word in self.words]
         return value
 
 

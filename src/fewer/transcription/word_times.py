@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from fewer.transcription.transcript import Word, split_words
 
@@ -46,7 +47,7 @@ def within(words: Sequence[Word], sounds: Sequence[Span]) -> tuple[Word, ...]:
         opens = place is not None and place not in places[:number] and word.start - start <= REACH
         closes = place is not None and place not in places[number + 1 :] and end - word.end <= REACH
         begins = start if opens else min(max(word.start, start), end)
-        clipped.append(Word(word.text, begins, end if closes else max(begins, min(word.end, end))))
+        clipped.append(replace(word, start=begins, end=end if closes else max(begins, min(word.end, end))))
     return tuple(clipped)
 
 

@@ -1,7 +1,7 @@
 """The space in which scales are tuned: which parameters are free, over what range, and which are fixed or tied.
 
 A parameter is a term's scale, named as the term, or one of the two length parameters `reward` and `exponent`. Users
-see every scale as a positive number; what is subtracted (the internal LM) gets its minus sign here and nowhere else.
+see every scale as a positive number; `fewer.search.fusion.signed` gives what is subtracted its minus sign.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fewer.config import Config
 from fewer.errors import FewerError
+from fewer.search.fusion import SUBTRACTED
 from fewer.search.nbest import LengthPolicy
 
 Value: TypeAlias = float | NDArray[np.float64]
@@ -97,7 +98,7 @@ def _place(name: str) -> int:
 class Space:
     """The free parameters for a list of terms, and how a point becomes scales of the search."""
 
-    def __init__(self, terms: tuple[str, ...], options: SpaceOptions, subtracted: frozenset[str] = frozenset({"ilm"})):
+    def __init__(self, terms: tuple[str, ...], options: SpaceOptions, subtracted: frozenset[str] = SUBTRACTED):
         self.terms, self.options, self.subtracted = terms, options, subtracted
         known = (*terms, *LENGTH_PARAMETERS)
         for what, names in (

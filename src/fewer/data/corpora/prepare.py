@@ -16,7 +16,7 @@ from fewer.data.corpora.split import Split
 from fewer.data.corpora.texts import Case
 from fewer.errors import FewerError
 from fewer.files import AtomicFiles
-from fewer.progress import Bar, say
+from fewer.progress import Bar, warn
 
 RATES = (8000, 16000)  # Hz; files of other rates need resampling
 SHOWN = 10  # skipped entries that are shown; the whole list is written to a file
@@ -183,7 +183,7 @@ class Gathered:
             create(f"{name}.txt").writelines(f"{text}\n" for _, _, text, _ in self.table)
         if self.problems:
             create(f"{name}.skipped.txt").writelines(f"{problem}\n" for problem in self.problems)
-            say(f"{name}: skipped {len(self.problems)} bad entries{_listing(self.problems)}")
+            warn(f"{name}: skipped {len(self.problems)} bad entries{_listing(self.problems)}")
         return [self.summary, *(part for split in self.splits for part in self._write_parts(split, create))]
 
     def _write_parts(self, split: Split, create: Callable[[str], IO[str]]) -> list[SetSummary]:

@@ -91,6 +91,13 @@ class WhisperDecoder(nn.Module):
                 _copy_layer(layer, given)
         return decoder.eval().requires_grad_(False)
 
+    def hear_only(self, state: Tensor) -> Tensor:
+        """What the blocks of all layers add when there is but one encoder state. (…, D) -> (…, layers · D)
+
+        Where all encoder states are alike, so are all attention weights, and it is the same whatever is asked.
+        """
+        return torch.cat([layer.hear_only(state) for layer in self.layers], dim=-1)
+
     def embed(self, labels: Tensor) -> Tensor:
         """(…) -> (…, D), without positions"""
         return self.embedding(labels)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from fewer.models.context import Context
+from fewer.models.context import Context, context_memory
+from fewer.models.decoder import InternalLm
 from fewer.models.encoded import Encoded
 from fewer.recognisers.whisper.contexts import cross_sequence, cross_step
 from fewer.recognisers.whisper.decoder import WhisperDecoder, join_heads, split_heads
@@ -20,38 +21,35 @@ class WhisperLmState(NamedTuple):
     context: Any  # the context's own state
 
 
-class WhisperLm(nn.Module):
-    """P(y) of Whisper's decoder under a context: an internal LM, or the recogniser if the context listens.
+class WhisperLm(InternalLm):
+    """P(y) of Whisper's decoder under a context: an internal LM, or the recogniser if the context listens."""
 
-    The decoder is frozen and in evaluation mode; only the context may learn.
-    """
+    decoder: WhisperDecoder
+    prompt: Tensor
 
     def __init__(self, decoder: WhisperDecoder, context: Context, prompt: Sequence[int]):
-        super().__init__()
-        self.decoder = decoder.requires_grad_(False)
-        self.context = context
-        self.vocab_size = decoder.vocab_size
+        super().__init__(decoder, context)
         self.register_buffer("prompt", torch.tensor(prompt), persistent=False)
-        self.prompt: Tensor
-        self.eval()
-
-    def train(self, mode: bool = True) -> "WhisperLm":
-        return super().train(False)
-
-    def log_probs(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
-        """log P(labels[i] = v | labels[<i]) for every v; `encoded` where the context hears the utterance.
-
-        (B, N) -> (B, N, V)
-        """
-        return functional.log_softmax(self.decoder.logits(self.hidden(labels, encoded)), dim=-1)
 
     def hidden(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
         """What the output layer reads at each label. (B, N) -> (B, N, D)"""
-        embedded = self.inputs(labels)
-        cross = cross_sequence(self.context, self._memory(encoded), embedded)
+        embedded = self._inputs(labels)
+        cross = cross_sequence(self.context, context_memory(self.context, encoded), embedded)
         return self.decoder.teacher_forced(embedded, cross)[:, len(self.prompt) - 1 :]
 
-    def inputs(self, labels: Tensor) -> Tensor:
+    def contexts(self, labels: Tensor, encoded: Encoded) -> Tensor:
+        """What the cross-attention blocks of all layers add at each label. (B, N) -> (B, N, layers · D)"""
+        embedded, said = self._inputs(labels), list[Tensor]()
+        cross = cross_sequence(self.context, context_memory(self.context, encoded), embedded)
+
+        def recorded(layer: int, hidden: Tensor) -> Tensor:
+            said.append(cross(layer, hidden))
+            return said[-1]
+
+        self.decoder.teacher_forced(embedded, recorded)
+        return torch.cat(said, dim=-1)[:, len(self.prompt) - 1 :]
+
+    def _inputs(self, labels: Tensor) -> Tensor:
         """Embeddings of the prompt and all labels but the last. (B, N) -> (B, prompt + N − 1, D)"""
         prompt = self.prompt.expand(len(labels), -1)
         return self.decoder.embed(torch.cat([prompt, labels[:, :-1]], dim=1))
@@ -59,7 +57,7 @@ class WhisperLm(nn.Module):
     def start(self, rows: int) -> WhisperLmState:
         """A context that hears the utterance has no place here: search with `WhisperScorer`."""
         like = self.decoder.position.new_empty(rows, 0)
-        _, own = self.context.start(self._memory(None), like)
+        _, own = self.context.start(context_memory(self.context, None), like)
         past = like.new_empty(rows, len(self.decoder.layers), 0, 2 * self.decoder.size)
         state = WhisperLmState(past, own)
         for label in self.prompt[:-1]:
@@ -87,10 +85,3 @@ class WhisperLm(nn.Module):
 
         hidden = self.decoder(embedded + self.decoder.position[state.past.shape[2]], attend, cross)
         return hidden, WhisperLmState(torch.stack(grown, dim=1), own)
-
-    def _memory(self, encoded: Encoded | None) -> Any:
-        if not self.context.needs_encoder:
-            return None
-        if encoded is None:
-            raise ValueError("this context hears the utterance: give its encoder states")
-        return self.context.prepare(encoded)

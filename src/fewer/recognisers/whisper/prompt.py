@@ -47,5 +47,12 @@ def suppressed(generation: Any, tokenizer: WhisperTokenizer) -> tuple[Tensor, Te
     return never, first
 
 
+def never_written(suppress: Tensor, tokenizer: WhisperTokenizer) -> set[str]:
+    """The texts of suppressed labels; those that only never come behind a blank begin with one."""
+    ids = [id for id in suppress.nonzero().flatten().tolist() if id < tokenizer.end]
+    texts = {tokenizer.tokens.decode([id], skip_special_tokens=False) for id in ids}
+    return {text for text in texts if text.strip() and "\ufffd" not in text}
+
+
 def _ids(given: Sequence[int] | None) -> list[int]:
     return [id for id in given or () if id >= 0]

@@ -5,7 +5,8 @@ encoded = whisper.listen([samples])  # 16 kHz, one channel
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,51 +15,71 @@ from torch import Tensor
 
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
-from fewer.data.tokenizers import Tokenizer
+from fewer.data.style import Look, Style, WhisperStyle
+from fewer.data.whisper_encoder import WhisperEncoder
 from fewer.data.whisper_tokens import NO_TIMESTAMPS, WhisperTokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, read_json
 from fewer.hugging_face import loading
-from fewer.ilm.methods import IlmConfig
-from fewer.ilm.whisper_methods import new_context
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded
 from fewer.progress import quiet_loading
+from fewer.recognisers.recogniser import Defaults, Recogniser, Sizes
 from fewer.recognisers.whisper.alignment import Aligner, alignment_heads
 from fewer.recognisers.whisper.contexts import Listening
 from fewer.recognisers.whisper.decoder import WhisperDecoder
-from fewer.recognisers.whisper.encoder import TOO_LONG, LogMel, WhisperEncoded, WhisperEncoder
+from fewer.recognisers.whisper.features import TOO_LONG, LogMel
 from fewer.recognisers.whisper.internal_lm import WhisperLm
-from fewer.recognisers.whisper.prompt import NO_BLANKS, prompt_labels, suppressed
+from fewer.recognisers.whisper.prompt import NO_BLANKS, never_written, prompt_labels, suppressed
 from fewer.recognisers.whisper.scorer import WhisperScorer
+from fewer.search.beam import SearchOptions
 
-CONFIG, GENERATION = "config.json", "generation_config.json"  # of transformers' model folders
+GENERATION = "generation_config.json"  # in model folders of transformers
 AT_ONCE = 32  # utterances at the most that are searched together
 HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch may have
 
 
-class WhisperRecogniser:
+# Small scales. Language models are centred, so the length policy is that of Whisper alone: on long recordings
+# un-normalised scores lose text, even without a language model.
+DEFAULTS = Defaults(
+    search=SearchOptions(beam=5),
+    end_scored_by=("aed",),  # internal LMs hardly ever predict the end of an utterance
+    centred=True,  # its attention may jump over speech; un-centred LMs would reward that
+    longest_loop=32,  # Whisper may repeat itself; a subtracted internal LM would reward it
+    method="zero_encoder",
+    lm=0.18,
+    ilm=0.17,
+    sf_lm=0.13,
+    tuning={
+        "space": {"length": "exponent", "scale_range": (0.0, 1.0), "exponent_range": (1.0, 1.0)},
+        "start": ({}, {"lm": 0.13}, {"lm": 0.18, "ilm": 0.17}),
+    },
+)
+
+
+class WhisperRecogniser(Recogniser):
     """Encoder, decoder, tokenizer and features of a Whisper, for one language and task."""
 
-    longest_loop = 32  # Whisper may say the same again and again; a subtracted internal LM would pay for it
-    end_scored_by: Sequence[str] | None = ("aed",)  # internal LMs hardly ever predict the end of an utterance
+    special_first = False  # the context is asked at every position, the prompt's included
 
     def __init__(
         self, model: Any, tokenizer: WhisperTokenizer, extractor: Any, language: str | None, task: str, normaliser: str
     ):
         """model: a WhisperForConditionalGeneration. extractor: a WhisperFeatureExtractor."""
         generation = model.generation_config
-        self.tokenizer: Tokenizer = tokenizer
-        self.normaliser = normaliser
+        self.tokenizer = tokenizer
+        self.defaults = replace(DEFAULTS, normaliser=normaliser)
         self.features = LogMel(extractor)
         self.language, self.task = language, task
         self.prompt = prompt_labels(generation, tokenizer, language, task)
-        self.suppress: Tensor | None
-        self.suppress_first: Tensor | None
+        self.prompt_end = self.prompt[-1]
         self.suppress, self.suppress_first = suppressed(generation, tokenizer)
+        self.never_written = never_written(self.suppress, tokenizer)
         self.encoder = WhisperEncoder(model.get_encoder())
         self.decoder = WhisperDecoder.from_transformers(model)
+        self.device = self.encoder.device
         self.attention = Listening(self.decoder)
+        self.sizes = Sizes(self.decoder.size, self.attention.size, self.decoder.size, None)
         self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
         self.nobody = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>, or <|nocaptions|> in older files
         heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
@@ -79,17 +100,27 @@ class WhisperRecogniser:
         tokenizer = self.tokenizer if transcripts else None
         return UtteranceBatches(manifest, self.features, tokenizer, config.model_copy(update=update))
 
-    def keep_encodings(self, folder: str | Path) -> None:
-        """From now on, keep the encoder states of every utterance in a folder, and take from there what is there."""
-        self.encoder.keep = Path(folder) / self.fingerprint[:16]
+    def encode(self, batch: Batch) -> Encoded:
+        return self._encode(batch.features, batch.feature_lengths)
 
-    def encode(self, batch: Batch) -> WhisperEncoded:
-        return self.encoder.encode(batch.features, batch.feature_lengths)
-
-    def listen(self, waveforms: Sequence[Tensor]) -> WhisperEncoded:
+    def listen(self, waveforms: Sequence[Tensor]) -> Encoded:
         """Encode utterances of at most 30 s, one channel at 16 kHz each. (samples,) each"""
         features, lengths = pad([self.features(samples) for samples in waveforms], torch.zeros(0, self.features.dim))
-        return self.encoder.encode(features, lengths)
+        return self._encode(features, lengths)
+
+    def _encode(self, features: Tensor, lengths: Tensor) -> Encoded:
+        """Attention also sees the states behind the speech, of the padding to 30 s. (B, T, F), (B,)"""
+        states = [self._states(mel[:length]) for mel, length in zip(features, lengths.tolist(), strict=True)]
+        lengths = ((lengths + 1) // 2).to(self.device)
+        return Encoded(torch.stack(states), lengths, torch.full_like(lengths, self.encoder.states))
+
+    @torch.inference_mode()
+    def _states(self, speech: Tensor) -> Tensor:
+        """Of one utterance, which may be kept: it takes as long as a search. (T, F) -> (states, D)"""
+        if self.encodings is None:
+            return self.encoder.window(speech)
+        key = fingerprint(speech.contiguous().numpy().tobytes())[:32]
+        return self.encodings.get(key, lambda: {"states": self.encoder.window(speech)})["states"].to(self.device)
 
     @torch.inference_mode()
     def no_speech(self, encoded: Encoded) -> Tensor:
@@ -109,28 +140,26 @@ class WhisperRecogniser:
     def scorer(self, ilms: Mapping[str, Context]) -> WhisperScorer:
         return WhisperScorer(self.decoder, self.prompt, {"aed": self.attention, **ilms})
 
-    def new_context(self, config: IlmConfig) -> Context:
-        """The context of an ILM method with new weights."""
-        return new_context(config, self.decoder)
-
     def language_model(self, context: Context) -> WhisperLm:
-        """The decoder under a context, as a language model by itself."""
         return WhisperLm(self.decoder, context, self.prompt)
 
+    def hear_only(self, state: Tensor) -> Tensor:
+        return self.decoder.hear_only(state)
 
-def is_whisper(source: str | Path) -> bool:
-    """Whether this names a model of transformers rather than one of `fewer train`: a folder, or `owner/name`.
+    def teacher_forced_contexts(self, encoded: Encoded, labels: Tensor) -> Tensor:
+        return self.language_model(self.attention).contexts(labels, encoded)
 
-    A name whose first part is a folder here is a path, if perhaps a mistyped one.
-    """
-    path = Path(source).expanduser()
-    if path.exists():
-        return (path / CONFIG).exists()
-    return str(source).count("/") == 1 and not path.is_absolute() and not path.parent.exists()
+    def ilm_options(self, trained: bool) -> dict[str, Any]:
+        """Whisper was trained without smoothing; each label has some 50,000 scores."""
+        return {"smoothing": 0.0, "batch": 1000}
+
+    def style(self, look: Look, casing: Callable[[], Mapping[str, str]]) -> Style:
+        casing_of_names = {} if look.cased else casing()
+        return WhisperStyle(look, self.never_written, casing_of_names, self.language in (None, "en"))
 
 
 def load_whisper(
-    source: str | Path, language: str | None = None, task: str = "transcribe", device: str = "cpu"
+    source: str | Path, language: str | None = None, task: str = "transcribe", device: str | torch.device = "cpu"
 ) -> WhisperRecogniser:
     """A Whisper from a local folder of transformers or from the Hugging Face hub, in float32.
 

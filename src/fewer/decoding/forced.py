@@ -8,21 +8,20 @@ from torch import Tensor
 from fewer.data.batches import pad
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded
-from fewer.recognisers.whisper.contexts import Listening, cross_sequence
-from fewer.recognisers.whisper.recogniser import WhisperRecogniser
+from fewer.recognisers.recogniser import Recogniser
 from fewer.search.nbest import Hypothesis
 
 
 @torch.inference_mode()
 def context_scores(
-    recogniser: WhisperRecogniser,
+    recogniser: Recogniser,
     context: Context,
     hypotheses: Sequence[Hypothesis],
     encoded: Encoded | None = None,
     utterance: int = 0,
     end_scored: bool = True,
 ) -> list[float]:
-    """log P of an utterance's hypotheses under a context, as `WhisperScorer` and `Fusion` would say it in a search.
+    """log P of an utterance's hypotheses under a context, as the recogniser's scorer and `Fusion` say it in a search.
 
     encoded: encoder states of a batch in which it is number `utterance`, for a context that hears it. end_scored:
     whether the end label counts.
@@ -30,35 +29,21 @@ def context_scores(
     end = recogniser.tokenizer.end
     rows = [torch.tensor([*h.tokens, end] if h.ended else [*h.tokens], dtype=torch.long) for h in hypotheses]
     labels, _ = pad(rows, empty=torch.zeros(0, dtype=torch.long))  # (H, N)
-    places: dict[tuple[int, ...], int] = {}  # prefix -> which of the distinct ones
-    first: list[tuple[int, int]] = []  # where each, the empty one to begin with, is found: hypothesis, position
+    first: dict[tuple[int, ...], tuple[int, int]] = {}  # prefix -> where it is found: hypothesis, position
     for row, tokens in enumerate(rows):
         for position in range(len(tokens)):
-            prefix = tuple(tokens[:position].tolist())
-            if prefix not in places:
-                places[prefix] = len(first)
-                first.append((row, position))
+            first.setdefault(tuple(tokens[:position].tolist()), (row, position))
+    places = {prefix: place for place, prefix in enumerate(first)}  # the empty one comes first
     lm = recogniser.language_model(context)
-    embedded = lm.inputs(labels)
-    cross = cross_sequence(context, _memory(context, encoded, utterance, len(rows)), embedded)
-    hidden = lm.decoder.teacher_forced(embedded, cross)[:, len(recogniser.prompt) - 1 :]  # (H, N, D)
-    where = torch.tensor(first)  # (prefixes, 2)
-    logits = lm.decoder.logits(hidden[where[:, 0], where[:, 1]])  # (prefixes, V)
+    heard = None if encoded is None else encoded.select(torch.tensor([utterance]))
+    hidden = lm.hidden(labels.to(recogniser.device), heard)  # (H, N, D)
+    where = torch.tensor(list(first.values()))  # (prefixes, 2)
+    logits = lm.logits(hidden[where[:, 0], where[:, 1]]).cpu()  # (prefixes, V)
     for mask, these in ((recogniser.suppress_first, logits[:1]), (recogniser.suppress, logits[1:])):
         if mask is not None:
             these.index_fill_(1, mask.nonzero().flatten(), float("-inf"))
     total = logits.logsumexp(-1)  # (prefixes,)
     return [_sum(tokens, places, logits, total, end, end_scored) for tokens in rows]
-
-
-def _memory(context: Context, encoded: Encoded | None, utterance: int, rows: int) -> Tensor | None:
-    """What a context that hears the utterance keeps of it, for each row. (rows, layers · D)"""
-    if not context.needs_encoder:
-        return None
-    if encoded is None or isinstance(context, Listening):
-        raise ValueError("only means of encoder states are scored here, and they need the states")
-    memory: Tensor = context.prepare(encoded.select(torch.tensor([utterance])))
-    return memory.expand(rows, -1)
 
 
 def _sum(

@@ -1,0 +1,292 @@
+"""Making what recognition needs, and experiments: `prepare`, `tokenizer`, `train`, `ngram`, `estimate_ilm`, `run`, …"""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fewer.api.arguments import check_choice, listed, paths
+from fewer.config import override_value, parse_config
+from fewer.data.corpora.prepare import PrepareOptions, SetSummary
+from fewer.data.corpora.prepare import prepare as prepare_corpus
+from fewer.data.corpora.split import Split
+from fewer.data.corpora.texts import Case as Letters
+from fewer.data.spelling import Case, check_case
+from fewer.data.subword_nmt import SubwordNmtTokenizer
+from fewer.data.token_store import read_text, store_tokens
+from fewer.data.tokenizer import Tokenizer
+from fewer.data.tokenizers import load_tokenizer, train_characters, train_sentencepiece, train_words
+from fewer.errors import FewerError
+from fewer.evaluation.perplexity import Perplexity
+from fewer.experiments.demo import demo as run_demo
+from fewer.experiments.layers import load_experiment, load_train_config
+from fewer.experiments.run import run_experiment
+from fewer.files import check_output
+from fewer.ilm.config import IlmConfig
+from fewer.ilm.estimate import estimate_ilm as estimate
+from fewer.progress import progress
+from fewer.recognisers.names import full_name
+from fewer.report.page import write_report as write_page
+from fewer.report.results import read_results
+from fewer.report.tables import write_tables
+from fewer.store.ngram_files import check_name, save_ngram
+from fewer.training.ngram_text import NGramConfig, ngram_of_texts, stream_log_probs
+from fewer.training.run import train_model
+
+KINDS = ("bpe", "characters", "words", "subword_nmt")
+
+
+def prepare(
+    corpus: str,
+    src: str | Path,
+    out: str | Path,
+    *,
+    sets: str | Sequence[str] | None = None,
+    splits: str | Sequence[str] | None = None,
+    transcripts: str | Path | None = None,
+    skip_bad: bool = False,
+    resample: int | None = None,
+    case: Literal["keep", "lower", "upper"] = "keep",
+    text: bool = False,
+) -> list[SetSummary]:
+    """Turn a corpus into manifests, OUT/<set>.jsonl with one utterance per line; nothing if anything is wrong.
+
+    Args:
+        corpus: librispeech, tedlium2, switchboard, kaldi, …: `fewer prepare --help` lists them.
+        src: the corpus's folder, as it is distributed.
+        out: folder for the manifests.
+        sets: only these sets.
+        splits: also write parts of a set, divided by speaker: "SET=PART:SPEAKERS,PART".
+        transcripts: folder of the transcripts, if they are not in `src`.
+        skip_bad: leave out entries that cannot be used, and list them; else they are an error.
+        resample: give every utterance this sampling rate in Hz.
+        case: letters of the transcripts.
+        text: also write the transcripts as plain text, <set>.txt.
+
+    Returns:
+        What each set holds: utterances, seconds, words, speakers, …
+    """
+    check_choice("case", case, [letters.value for letters in Letters])
+    options = PrepareOptions(
+        sets=tuple(listed(sets)),
+        splits=tuple(Split.parse(one) for one in listed(splits)),
+        transcripts=None if transcripts is None else Path(transcripts),
+        skip_bad=skip_bad,
+        resample=resample,
+        case=Letters(case),
+        text=text,
+    )
+    return prepare_corpus(corpus, Path(src), Path(out), options)
+
+
+def tokenizer(
+    text: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    kind: Literal["bpe", "characters", "words", "subword_nmt"] = "bpe",
+    size: int | None = None,
+    at_most: bool = False,
+    min_count: int = 1,
+    case: Case = "none",
+) -> Tokenizer:
+    """Make a tokenizer, one JSON file that models are trained with.
+
+    Args:
+        text: text files (plain, gzip, xz) or manifests; for subword_nmt, the codes and the vocabulary.
+        out: the tokenizer file to write, such as tokenizer.json.
+        kind: "bpe" is sentencepiece's byte-pair encoding; "subword_nmt" reads codes and vocabulary of that tool.
+        size: tokens, the end and the unknown token included. Default: 500 for bpe, all for words.
+        at_most: fewer tokens are fine if the text does not yield so many (bpe).
+        min_count: words that occur less often are unknown (words).
+        case: spelling of all text: none, upper, lower or librispeech.
+    """
+    check_choice("kind", kind, KINDS)
+    check_case(case)
+    files = paths(text)
+    if size is not None and kind in ("characters", "subword_nmt"):
+        raise FewerError(f"--size has no meaning for --kind {kind}: the text or the vocabulary says how many labels")
+    lines = progress((line for path in files for line in read_text(path, case)), "reading text")
+    made: Tokenizer
+    if kind == "subword_nmt":
+        if len(files) != 2:
+            raise FewerError("--kind subword_nmt needs two files, the codes and the vocabulary, then the one to write")
+        made = SubwordNmtTokenizer.from_files(*files)
+    elif kind == "bpe":
+        made = train_sentencepiece(lines, size or 500, exact=not at_most)
+    elif kind == "characters":
+        made = train_characters(lines)
+    else:
+        made = train_words(lines, size, min_count)
+    made.save(Path(out))
+    return made
+
+
+def train(
+    config: str | Path, out: str | Path, *, change: str | Sequence[str] | None = None, fall_back: bool = False
+) -> Path:
+    """Train a recogniser or a language model; returns its folder, which `fewer.load` or `lm=` take.
+
+    Killed at any moment, the same call goes on to the same result.
+
+    Args:
+        config: a YAML file, or the name of a recipe.
+        out: the run folder; a run that is there goes on.
+        change: changes of the configuration, such as "schedule.peak=0.001".
+        fall_back: if the last checkpoint is damaged, go on from the one before it.
+    """
+    train_model(load_train_config(config, listed(change)), out, fall_back)
+    return Path(out)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How well a model predicts a text."""
+
+    text: Path
+    model: str  # the new model, or one that was mixed into it, with its weight
+    perplexity: Perplexity
+
+
+@dataclass(frozen=True)
+class NGramSummary:
+    """An n-gram model that was written."""
+
+    path: Path
+    counts: tuple[int, ...]  # n-grams of each length
+    labels: int  # of the text, ends counted
+    seconds: float
+    held_out: tuple[HeldOut, ...]
+
+
+def ngram(
+    text: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    tokenizer: str | Path,
+    order: int = 4,
+    prune: Sequence[int] = (0,),
+    mix: str | Path | None = None,
+    heldout: str | Path | Sequence[str | Path] | None = None,
+    case: Case = "none",
+    allow_unknown: bool = False,
+    cache: str | Path | None = None,
+) -> NGramSummary:
+    """Estimate an n-gram language model (modified Kneser-Ney) over a recogniser's own tokens.
+
+    Args:
+        text: text files (plain, gzip, xz) or manifests; with `mix`, n-gram models too.
+        out: the model to write: .arpa, .arpa.gz, or .safetensors, which is small and fast.
+        tokenizer: the recogniser's tokenizer.json, or the folder of the model that has it.
+        order: length of the longest n-grams.
+        prune: drop n-grams that occur at most so often: a number for each length; the last one holds for longer ones.
+        mix: held-out text: make one model of each text and mix them with the weights that fit it best.
+        heldout: texts whose perplexity is measured.
+        case: spelling of all text: none, upper, lower or librispeech.
+        allow_unknown: take what the vocabulary lacks as the unknown token.
+        cache: folder to keep tokenised text in for the next time.
+    """
+    began, out, mixed = time.monotonic(), Path(out), None if mix is None else Path(mix)
+    check_name(out)
+    check_output(out)
+    values = {"order": order, "prune": tuple(prune), "case": case, "allow_unknown": allow_unknown}
+    config = parse_config(NGramConfig, values, "fewer ngram")
+    source = Path(tokenizer)
+    labels = load_tokenizer(source / "tokenizer.json" if source.is_dir() else source)
+    held_out = []
+    with contextlib.ExitStack() as stack:
+        folder = Path(cache or stack.enter_context(tempfile.TemporaryDirectory(prefix="fewer-ngram-")))
+        made = ngram_of_texts(paths(text), labels, config, folder, mixed)
+        save_ngram(out, made.model, labels.labels)
+        seconds = time.monotonic() - began
+        for path in [*([] if mixed is None else [mixed]), *paths(heldout)]:
+            store = store_tokens([path], labels, folder, case, allow_unknown)
+            words = sum(len(line.split()) for line in read_text(path, case))
+            own = float(stream_log_probs(made.model, store.labels).double().sum())
+            parts = [(f"{part.path} (weight {part.weight:.4f})", part.log_prob) for part in made.parts if path == mixed]
+            for name, log_prob in [*parts, (str(out), own)]:
+                found = Perplexity.of(log_prob, len(store.labels), words, len(store))
+                held_out.append(HeldOut(path, name, found))
+    return NGramSummary(out, tuple(made.model.counts()), made.labels, seconds, tuple(held_out))
+
+
+def estimate_ilm(
+    model: str | Path,
+    out: str | Path,
+    method: str = "mini_lstm",
+    *,
+    train: str | Path | None = None,
+    dev: str | Path | None = None,
+    change: str | Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Estimate a recogniser's internal language model.
+
+    Args:
+        model: the recogniser: a folder of `fewer train`, or a Whisper.
+        out: a folder to write it to.
+        method: zero, enc_avg, mini_lstm, …: `fewer ilm --help` lists them; or one of your own (docs/estimator.md).
+        train: manifest of the recogniser's training set; not every method needs it.
+        dev: manifest for the perplexity, and for when to stop training.
+        change: other options of the method, such as "units=50" or "passes=4".
+
+    Returns:
+        What the folder's ilm.json says: method, seconds, perplexity on `dev`.
+    """
+    values: dict[str, object] = {"method": method}
+    for override in listed(change):
+        values = override_value(values, override)
+    return estimate(full_name(model), parse_config(IlmConfig, values, "fewer ilm"), out, train, dev)
+
+
+def run(recipe: str | Path, folder: str | Path, *, change: str | Sequence[str] | None = None) -> dict[str, Any]:
+    """Run an experiment: train, estimate internal language models, tune, decode, score, and write its table.
+
+    Interrupted, the same call goes on where it was.
+
+    Args:
+        recipe: a YAML file of an experiment, or the name of a recipe.
+        folder: the run folder; a run that is there goes on.
+        change: changes of the configuration, such as "beam=32".
+
+    Returns:
+        What the folder's results.json says.
+    """
+    return run_experiment(load_experiment(recipe, listed(change)), folder)
+
+
+def demo(folder: str | Path = "demo", *, quick: bool = False, seed: int = 1) -> dict[str, Any]:
+    """Show the whole idea on a small corpus: synthesise speech, train, estimate internal LMs, tune, compare.
+
+    Interrupted, the same call goes on where it was. FOLDER/report.html is a page to look at.
+
+    Args:
+        folder: for corpus, models, results and the page.
+        quick: a smoke test in minutes; expect poor error rates.
+        seed: the same seed, machine and thread count give the same results.
+
+    Returns:
+        The results, as in FOLDER/run/results.json.
+    """
+    return run_demo(folder, quick, seed)
+
+
+def write_report(
+    run: str | Path, out: str | Path | None = None, *, paper: str | None = None, tables: str | Path | None = None
+) -> Path:
+    """Write a run as one HTML file: table, error surfaces, and sliders that rank its N-best lists anew.
+
+    Args:
+        run: folder of a `fewer.run` or `fewer.demo`.
+        out: where to write the page. Default: RUN/report.html.
+        paper: table of the paper to show beside: its number or label, such as "2".
+        tables: also write the table into this folder as Markdown, LaTeX, CSV and JSON.
+
+    Returns:
+        The page.
+    """
+    page = write_page(run, out, paper)
+    if tables is not None:
+        write_tables(read_results(Path(run)), tables, paper)
+    return page

@@ -1,0 +1,46 @@
+"""Whisper's encoder as transformers runs it: over its window of 30 seconds, or over an utterance alone."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+SILENT = -1.5  # log-mel of digital silence, where nothing louder raises it
+RANGE = 2.0  # from the loudest log-mel of an utterance to its floor
+
+
+class WhisperEncoder(nn.Module):
+    """Frozen. One utterance at a time, so that nothing depends on a batch; on a CPU it is no slower."""
+
+    def __init__(self, module: Any):
+        """module: a transformers WhisperEncoder."""
+        super().__init__()
+        self.module = module.eval().requires_grad_(False)
+        self.config = module.config
+        self.states: int = module.config.max_source_positions  # of 30 s
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+    def window(self, mel: Tensor) -> Tensor:
+        """The states of 30 s that begin with these frames; after them comes what silence looks like there.
+
+        (T, F) -> (states, D)
+        """
+        floor = max(float(mel.max()) - RANGE, SILENT)
+        frames = 2 * self.states  # the encoder halves the rate
+        padded = functional.pad(mel.T[None], (0, frames - len(mel)), value=floor)  # (1, F, frames)
+        states: Tensor = self.module(padded.to(self.device)).last_hidden_state[0]
+        return states
+
+    def alone(self, mel: Tensor) -> Tensor:
+        """The states of these frames alone: faster, though it was trained on 30 s. (T, F) -> (T', D)"""
+        encoder = self.module
+        inputs = mel.T[None].to(self.device)  # (1, F, T)
+        states = functional.gelu(encoder.conv2(functional.gelu(encoder.conv1(inputs)))).transpose(1, 2)
+        states = states + encoder.embed_positions.weight[: states.shape[1]]
+        for layer in encoder.layers:
+            states = layer(states, None)
+        return encoder.layer_norm(states)[0]

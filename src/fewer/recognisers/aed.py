@@ -1,0 +1,92 @@
+"""A recogniser that `fewer train` made."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewer.config import read_yaml
+from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
+from fewer.data.manifest import Manifest
+from fewer.files import fingerprint
+from fewer.models.aed_scorer import AedScorer
+from fewer.models.context import Context
+from fewer.models.ctc_prefix import CtcPrefixScorer
+from fewer.models.decoder import InternalLm
+from fewer.models.encoded import Encoded
+from fewer.recognisers.recogniser import Recogniser, Sizes
+from fewer.search.scorer import Scorer
+from fewer.store.model_folder import CONFIG, LoadedModel
+
+
+class AedRecogniser(Recogniser):
+    """The paper's model, with its features and tokenizer."""
+
+    silence = 1e-5  # a least bit of dither
+
+    def __init__(self, loaded: LoadedModel):
+        self.loaded, self.aed = loaded, loaded.aed
+        self.tokenizer, self.fingerprint = loaded.tokenizer, loaded.fingerprint
+        assert loaded.features is not None  # of a recogniser
+        self.features = loaded.features
+        self.sampling_rate = self.features.sampling_rate
+        self.device = next(self.aed.parameters()).device
+        self.attention = self.aed.attention
+        decoder = self.aed.config.decoder
+        self.sizes = Sizes(self.attention.size, self.attention.size, decoder.embedding, decoder.size)
+
+    def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
+        """Without augmentation; features of whole sets through the cache of its training, if it has one."""
+        features = self.features.cached(manifest.path, manifest) if self.loaded.cached else self.features
+        longest = float(manifest.durations.max()) / features.frame_shift if len(manifest) else 0.0
+        config = config.model_copy(update={"max_size": max(config.max_size, int(longest) + 2), "allow_unknown": True})
+        return UtteranceBatches(manifest, features, self.tokenizer if transcripts else None, config)
+
+    def encode(self, batch: Batch) -> Encoded:
+        return self._encode(batch.features, batch.feature_lengths)
+
+    def listen(self, waveforms: Sequence[Tensor]) -> Encoded:
+        features = [self.features.of(samples) for samples in waveforms]
+        return self._encode(*pad(features, torch.zeros(0, self.features.dim)))
+
+    @torch.inference_mode()
+    def _encode(self, features: Tensor, lengths: Tensor) -> Encoded:
+        def compute() -> Encoded:
+            return self.aed.encode(features.to(self.device), lengths.to(self.device))
+
+        if self.encodings is None:
+            return compute()
+        key = fingerprint(*(tensor.contiguous().numpy().tobytes() for tensor in (features, lengths)))[:32]
+        kept = self.encodings.get(key, lambda: compute().tensors())
+        return Encoded(**{name: tensor.to(self.device) for name, tensor in kept.items()})
+
+    def scorer(self, ilms: Mapping[str, Context]) -> Scorer:
+        return AedScorer(self.aed, ilms)
+
+    def ctc_scorer(self) -> Scorer | None:
+        return None if self.aed.ctc is None else CtcPrefixScorer(self.aed)
+
+    def language_model(self, context: Context) -> InternalLm:
+        return InternalLm(self.aed.decoder, context)
+
+    def hear_only(self, state: Tensor) -> Tensor:
+        """A weighted mean of equal states is that state."""
+        return state
+
+    def teacher_forced_contexts(self, encoded: Encoded, labels: Tensor) -> Tensor:
+        return self.aed.teacher_forced(encoded, labels).contexts
+
+    def decoder_like_lm(self) -> dict[str, Any]:
+        return {"kind": "decoder_like_lm", "vocab_size": self.tokenizer.size, **self.aed.config.decoder.model_dump()}
+
+    def ilm_options(self, trained: bool) -> dict[str, Any]:
+        """What is not given about the training of a context, as the recogniser itself was trained (SPEC §4)."""
+        path = self.loaded.folder / CONFIG
+        values = read_yaml(path) if trained and path.exists() else {}
+        settings: dict[str, Any] = {}
+        if (values.get("optimizer") or {}).get("kind", "adam") == "adam" and values.get("schedule"):
+            settings["learning_rate"] = values["schedule"]["peak"]  # a rate of SGD would say nothing about Adam's
+        if "smoothing" in values:
+            settings["smoothing"] = values["smoothing"]
+        return settings

@@ -1,0 +1,51 @@
+"""Loading a recogniser: the one place that asks what kind of model a source is."""
+
+from pathlib import Path
+
+import torch
+
+from fewer.errors import FewerError
+from fewer.recognisers.aed import AedRecogniser
+from fewer.recognisers.names import full_name
+from fewer.recognisers.recogniser import Recogniser
+from fewer.store.model_folder import load_model
+
+BUNDLE = "bundle.json"  # in folders of `fewer adapt`
+TRANSFORMERS = "config.json"  # in folders of transformers
+
+
+def load_recogniser(
+    source: str | Path,
+    language: str | None = None,
+    task: str = "transcribe",
+    cached: bool = False,
+    device: str | torch.device = "cpu",
+) -> Recogniser:
+    """A model folder of `fewer train`, or a Whisper: a folder of transformers, its short name or its name on the hub.
+
+    language, task: of a multilingual Whisper. cached: features of whole sets go through the cache of the model's
+    training, if it has one.
+    """
+    source = full_name(source)
+    if is_bundle(source):
+        raise FewerError(f"{source} is a bundle of `fewer adapt`, not a model; `fewer decode` and `transcribe` take it")
+    if is_whisper(source):
+        from fewer.recognisers.whisper.recogniser import load_whisper
+
+        return load_whisper(source, language, task, device)
+    return AedRecogniser(load_model(source, device, cached))
+
+
+def is_bundle(source: str | Path) -> bool:
+    return (Path(source).expanduser() / BUNDLE).is_file()
+
+
+def is_whisper(source: str | Path) -> bool:
+    """Whether this names a model of transformers rather than one of `fewer train`: a folder, or `owner/name`.
+
+    A name whose first part is a folder here is a path, if perhaps a mistyped one.
+    """
+    path = Path(source).expanduser()
+    if path.exists():
+        return (path / TRANSFORMERS).exists()
+    return str(source).count("/") == 1 and not path.is_absolute() and not path.parent.exists()

@@ -1,0 +1,164 @@
+"""Rules of the search: small parts that `Fusion` and `beam_search` compose.
+
+A rule answers up to three questions at every step: what the terms may say of the labels (`score`), which labels may
+come next (`restrict`), and which hypotheses may not go on (`stops`). Forced scoring asks the first one only, so given
+hypotheses get the scores that a search would have given them. Rules are asked in order.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+LITTLE = 0.5  # probability of suppressed labels above which what they leave is summed instead of subtracted
+LAST, DIFFERENT = 32, 8  # of so many last labels, no more than so many different ones: a loop
+LEAST = 1e-30  # smallest probability that is divided by
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a rule knows of the labels that are scored."""
+
+    terms: tuple[str, ...]
+    normalised: tuple[bool, ...]  # of each term: its scores are log-probabilities over all labels
+    end: int  # the end label
+    first: bool  # nothing has been said yet
+
+
+class Rule:
+    """One that changes nothing; a rule overrides what it needs."""
+
+    def score(self, log_probs: Tensor, step: Step) -> None:
+        """Change what the terms say, in place. (terms, rows, V)"""
+
+    def restrict(self, combined: Tensor, log_probs: Tensor, step: Step) -> None:
+        """Set the weighted sum of labels that may not come to -inf, in place. (rows, V), (terms, rows, V)"""
+
+    def stops(self, tokens: Tensor) -> Tensor | None:
+        """Hypotheses that are dropped if there is any other, and must end otherwise. (B, K, n) -> (B, K)"""
+        return None
+
+
+class Suppression(Rule):
+    """Labels that never come; terms that are normalised become so over the rest."""
+
+    def __init__(self, always: Tensor | None, first: Tensor | None = None):
+        """always: (V,) True where a label is suppressed. first: the same for the first label; None: as `always`."""
+        ids = [None if mask is None else mask.nonzero().flatten() for mask in (always, first)]
+        self.always, self.first = ids[0], ids[0] if first is None else ids[1]
+
+    def ids(self, step: Step) -> Tensor | None:
+        return self.first if step.first else self.always
+
+    def score(self, log_probs: Tensor, step: Step) -> None:
+        if (ids := self.ids(step)) is None:
+            return
+        total = log_of_rest(log_probs, ids)
+        for term, normalised in enumerate(step.normalised):
+            if not normalised:  # rewards stay as they are
+                total[term] = 0.0
+        log_probs.sub_(total)
+
+    def restrict(self, combined: Tensor, log_probs: Tensor, step: Step) -> None:
+        if (ids := self.ids(step)) is not None:
+            combined.index_fill_(1, ids, float("-inf"))
+
+
+class Centring(Rule):
+    """Language models say how much better or worse a label is than what the recogniser expects here.
+
+    score(v)  =  log P(v) − Σ_u P_AED(u) · log P(u)
+
+    Un-centred, each label costs about λ1·log P_LM − λ2·log P_ILM, so a hypothesis that says less wins wherever the
+    recogniser's attention can jump over speech. Centred, the mean cost of a label is zero: length is not paid for, and
+    where the recogniser is sure the language models are silent. The scores stay linear in the scales.
+    """
+
+    def __init__(
+        self,
+        terms: Collection[str] = ("lm", "ilm"),
+        by: str = "aed",
+        suppression: Suppression | None = None,
+        end_scored_by: Collection[str] | None = None,  # as in `EndScoredBy`: means leave out an end that is not scored
+    ):
+        self.terms, self.by, self.suppression, self.end_scored_by = terms, by, suppression, end_scored_by
+
+    def score(self, log_probs: Tensor, step: Step) -> None:
+        centred = [place for place, term in enumerate(step.terms) if term in self.terms]
+        if not centred:
+            return
+        expected = log_probs[step.terms.index(self.by)].exp()  # (rows, V)
+        ids = None if self.suppression is None else self.suppression.ids(step)
+        if ids is not None:
+            expected.index_fill_(1, ids, 0.0)
+        end = expected[:, step.end].clone()  # (rows,)
+        expected[:, step.end] = 0.0
+        rest = expected.sum(-1)  # (rows,)
+        for place in centred:
+            said = log_probs[place]  # (rows, V)
+            total, mean = rest, torch.linalg.vecdot(expected, said)
+            if self.end_scored_by is None or step.terms[place] in self.end_scored_by:
+                total, mean = rest + end, mean + end * said[:, step.end]
+            said -= (mean / total.clamp_min(LEAST))[:, None]
+
+
+class EndScoredBy(Rule):
+    """Of the end label only some terms have a say; the others' score of it is 0."""
+
+    def __init__(self, terms: Collection[str]):
+        self.terms = terms
+
+    def score(self, log_probs: Tensor, step: Step) -> None:
+        for place, term in enumerate(step.terms):
+            if term not in self.terms:
+                log_probs[place, :, step.end] = 0.0
+
+
+class NoLoops(Rule):
+    """No hypothesis says the same over and over."""
+
+    def __init__(self, longest: int):
+        """longest: labels of the block that is repeated."""
+        self.longest = longest
+
+    def stops(self, tokens: Tensor) -> Tensor | None:
+        return repeats(tokens, self.longest)
+
+
+def stopped(rules: Sequence[Rule], tokens: Tensor) -> Tensor | None:
+    """What any of the rules stops; None if none has a say. (B, K, n) -> (B, K)"""
+    found = [stops for rule in rules if (stops := rule.stops(tokens)) is not None]
+    return torch.stack(found).any(0) if found else None
+
+
+def log_of_rest(log_probs: Tensor, suppressed: Tensor) -> Tensor:
+    """log of the probability that all labels but the suppressed ones have. (…, V), (ids,) -> (…, 1)
+
+    The suppressed are few, so it is what they leave; exactly the sum of the rest where they leave little.
+    """
+    gone = log_probs.index_select(-1, suppressed).exp().sum(-1, keepdim=True)
+    left = torch.log1p(-gone)
+    if bool((most := gone.squeeze(-1) > LITTLE).any()):
+        left[most] = log_probs[most].index_fill_(-1, suppressed, float("-inf")).logsumexp(-1, keepdim=True)
+    return left
+
+
+def repeats(tokens: Tensor, longest: int) -> Tensor:
+    """Which sequences end with a block of at most `longest` labels over and over: (…, N) -> (…)
+
+    Three times in a row, seven labels at least. Or with little differences, since a search that may not repeat itself
+    goes on with another comma: of the last 32 labels, at most 8 different ones.
+    """
+    count = tokens.shape[-1]
+    found = torch.zeros(tokens.shape[:-1], dtype=torch.bool, device=tokens.device)
+    for period in range(1, longest + 1):
+        compared = max(2 * period, 6)
+        if compared + period > count:
+            break
+        now, before = tokens[..., count - compared :], tokens[..., count - compared - period : count - period]
+        found |= (now == before).all(dim=-1)
+    if count >= LAST:
+        last = tokens[..., -LAST:].sort(dim=-1).values
+        found |= (last[..., 1:] != last[..., :-1]).sum(dim=-1) < DIFFERENT
+    return found
