@@ -1,13 +1,22 @@
-"""Configurations: pydantic models read from YAML, with errors that name file and field."""
+"""Configurations: pydantic models read from YAML, with errors that name file and field.
+
+A YAML file of a stranger can do no harm: its size, its depth and what its aliases expand to are limited.
+"""
 
 import difflib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from fewer.errors import FewerError
+
+LARGEST_FILE = 1 << 20  # bytes of a YAML file
+DEEPEST = 50  # levels of nesting in it
+MOST_NODES = 100_000  # values in it, each alias counted as what it stands for
+SHOWN_ERRORS, SHOWN_CHARS = 3, 80  # complaints in a message; characters of a value or a name in a complaint
 
 
 class Config(BaseModel):
@@ -17,6 +26,7 @@ class Config(BaseModel):
 
 
 Kind = TypeVar("Kind", bound=BaseModel)
+Value = TypeVar("Value")
 
 
 def parse_config(kind: type[Kind], values: Any, source: str | Path) -> Kind:
@@ -24,38 +34,142 @@ def parse_config(kind: type[Kind], values: Any, source: str | Path) -> Kind:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        lines = [f"{source}: {_complaint(kind, item)}" for item in error.errors()]
-        raise FewerError("\n".join(lines)) from error
+        raise FewerError(complaints(error, source, kind)) from error
+
+
+def parse_json(kind: TypeAdapter[Value], text: str | bytes, source: object) -> Value:
+    """The value of a JSON text, strictly of this kind; `source` names it in complaints.
+
+    Nesting is limited by the parser, and lone surrogates and text that is not UTF-8 are errors.
+    """
+    try:
+        return kind.validate_json(text, strict=True)
+    except ValidationError as error:
+        raise FewerError(complaints(error, source)) from error
+
+
+def complaints(error: ValidationError, source: object, kind: type[BaseModel] | None = None) -> str:
+    """What is wrong with some values, a line for each of the first few fields. kind: helps with misspelt keys."""
+    found = error.errors()
+    lines = [f"{source}: {complaint(item, kind)}" for item in found[:SHOWN_ERRORS]]
+    if len(found) > SHOWN_ERRORS:
+        lines[-1] += f" … and {len(found) - SHOWN_ERRORS} more such errors"
+    return "\n".join(lines)
+
+
+def complaint(item: Any, kind: type[BaseModel] | None = None) -> str:
+    """One of pydantic's errors: the field, what it should be, what was found; long values are cut."""
+    where = shortened(".".join(str(part) for part in item["loc"])) or "(top level)"
+    if item["type"] == "extra_forbidden":
+        names = () if kind is None else _field_names(kind)
+        close = difflib.get_close_matches(str(item["loc"][-1])[:SHOWN_CHARS], names, n=1)
+        return f"unknown key '{where}'" + (f"; did you mean '{close[0]}'?" if close else "")
+    if item["type"] == "json_invalid":
+        return f"not valid JSON ({item['ctx']['error']})"
+    if item["type"] == "missing":
+        return f"{where}: this field is missing"
+    problem = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return f"{where}: {shortened(problem, 2 * SHOWN_CHARS)} (found {shown(item['input'])})"
+
+
+def shown(value: object) -> str:
+    """A value as it is quoted in a message: on one line, cut if it is long."""
+    if isinstance(value, str | bytes):
+        value = value[: 2 * SHOWN_CHARS]
+    elif isinstance(value, list | tuple | dict):
+        return f"a {type(value).__name__} of {len(value)}" if len(value) > 8 else shortened(_safe_repr(value))
+    return shortened(_safe_repr(value))
+
+
+def shortened(text: str, most: int = SHOWN_CHARS) -> str:
+    """A text with its end cut off if it is long."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _safe_repr(value: object) -> str:
+    try:
+        return repr(value).replace("\n", " ")
+    except (ValueError, RecursionError):  # a number of thousands of digits, a structure of thousands of levels
+        return f"a {type(value).__name__} that is too large to show"
 
 
 def read_yaml(path: str | Path) -> Any:
     """Read a YAML file; say which file and line when it is missing or malformed."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            return yaml.safe_load(stream)
+        with open(path, "rb") as stream:
+            content = stream.read(LARGEST_FILE + 1)
     except OSError as error:
         raise FewerError(f"cannot read {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise FewerError(f"{path} is not valid YAML: {error}") from error
+    if len(content) > LARGEST_FILE:
+        raise FewerError(f"{path} is larger than {LARGEST_FILE:,} bytes; is this a configuration?")
+    return parse_yaml(content, path)
+
+
+def parse_yaml(text: str | bytes, source: object) -> Any:
+    """The value of a YAML text; `source` names it in complaints."""
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark is not None else ""
+        raise FewerError(f"{source}{line}: not valid YAML: {shortened(str(error.problem))}") from error
+    except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:  # bad dates are ValueErrors
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else _one_line(error)
+        raise FewerError(f"{source}: not valid YAML: {why}") from error
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain data only, and not too much of it."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise yaml.YAMLError(f"it is nested more than {DEEPEST} levels deep")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None and _count(node, {}, 0) > MOST_NODES:
+            raise yaml.YAMLError(f"with its aliases it has more than {MOST_NODES:,} values")
+        return node
+
+
+def _count(node: yaml.Node, known: dict[int, int], depth: int) -> int:
+    """The values that a node becomes when every alias is replaced by what it stands for."""
+    if id(node) not in known:
+        if depth > 2 * DEEPEST:
+            raise yaml.YAMLError("its aliases lead back to themselves, or too deep")
+        parts = node.value if isinstance(node, yaml.SequenceNode | yaml.MappingNode) else []
+        inner = [part for entry in parts for part in (entry if isinstance(entry, tuple) else (entry,))]
+        known[id(node)] = 1 + sum(_count(part, known, depth + 1) for part in inner)
+    return known[id(node)]
+
+
+def _one_line(error: Exception) -> str:
+    return shortened(" ".join(str(error).split()), 2 * SHOWN_CHARS)
 
 
 def override_value(values: Any, override: str) -> Any:
     """Set one dotted key of a nested dict from `key=value`, in a copy."""
     key, equals, value = override.partition("=")
-    if not equals or not key:
-        raise FewerError(f"--set {override}: write it as key=value, such as training.seed=2")
-    first, _, rest = key.partition(".")
+    named = shortened(" ".join(override.split()))
+    if not equals or not all(key.split(".")):
+        raise FewerError(f"--set {named}: write it as key=value, such as training.seed=2")
+    if key.count(".") > DEEPEST:
+        raise FewerError(f"--set {named}: the key has more than {DEEPEST} levels")
+    return _with_value(values, key.split("."), parse_yaml(value, f"--set {named}"), named)
+
+
+def _with_value(values: Any, keys: Sequence[str], value: Any, named: str) -> Any:
+    if values is not None and not isinstance(values, dict):
+        raise FewerError(f"--set {named}: what holds '{keys[0]}' has no keys; it is {shown(values)}")
+    first, *rest = keys
     changed = dict(values or {})
-    changed[first] = override_value(changed.get(first), f"{rest}={value}") if rest else yaml.safe_load(value)
+    changed[first] = _with_value(changed.get(first), rest, value, named) if rest else value
     return changed
-
-
-def _complaint(kind: type[BaseModel], item: Any) -> str:
-    where = ".".join(str(part) for part in item["loc"]) or "(top level)"
-    if item["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(str(item["loc"][-1]), _field_names(kind), n=1)
-        return f"unknown key '{where}'" + (f"; did you mean '{close[0]}'?" if close else "")
-    return f"{where}: {item['msg']} (found {item['input']!r:.80})"
 
 
 def _field_names(kind: type[BaseModel], seen: frozenset[type] = frozenset()) -> set[str]:

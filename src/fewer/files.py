@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,28 +14,91 @@ from typing import IO, Any
 
 from fewer.errors import FewerError
 
+TEMPORARY, LOCK = ".tmp", ".fewer.lock"  # in names of temporary files, before a process id; of a folder's lock
+LARGEST_JSON = 1 << 28  # bytes
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file beside `path` that takes its name only if the block ends without an error."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.tmp{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, mode, encoding=None if "b" in mode else "utf-8") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        if error.filename not in (str(temporary), str(path), str(path.parent), None):
-            raise
-        raise FewerError(f"cannot write {path}: {error.strerror or error}; is the disk full or read-only?") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    with AtomicFiles() as files:
+        yield files.open(path, mode)
+
+
+class AtomicFiles:
+    """Several files that take their names together, when all of them are written and on disk, or not at all."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[Path, Path, IO[Any]]] = []  # file, temporary file, stream
+
+    def __enter__(self) -> "AtomicFiles":
+        return self
+
+    def open(self, path: str | Path, mode: str = "w") -> IO[Any]:
+        """A temporary file beside `path`."""
+        path = Path(path)
+        temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stream = open(temporary, mode, encoding=None if "b" in mode else "utf-8")  # noqa: SIM115
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+        self._open.append((path, temporary, stream))
+        return stream
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        try:
+            if error is None:
+                self._finish()
+            elif isinstance(error, OSError) and (path := self._mine(error)) is not None:
+                raise _cannot_write(path, error) from error
+        finally:
+            for _, temporary, stream in self._open:
+                with contextlib.suppress(OSError):
+                    stream.close()  # what it could not write it tries to write again
+                with contextlib.suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        for path, _, stream in self._open:
+            try:
+                stream.flush()
+                os.fsync(stream.fileno())
+                stream.close()
+                if path.is_dir():
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            except OSError as error:
+                raise _cannot_write(path, error) from error
+        for path, temporary, _ in self._open:
+            try:
+                os.replace(temporary, path)
+            except OSError as error:
+                raise _cannot_write(path, error) from error
+
+    def _mine(self, error: OSError) -> Path | None:
+        """The file that an error of the block is about; a write knows no name, and so it is the last one."""
+        for path, temporary, _ in self._open:
+            if error.filename in (str(temporary), str(path), str(path.parent)):
+                return path
+        return self._open[-1][0] if error.filename is None and self._open else None
+
+
+def _cannot_write(path: Path, error: OSError) -> FewerError:
+    return FewerError(f"cannot write {path}: {error.strerror or error}; is the disk full or read-only?")
+
+
+def remove_leftovers(folder: str | Path) -> None:
+    """Remove the temporary files that killed processes left in a folder and below; its lock must be held."""
+    for path in Path(folder).rglob(f".*{TEMPORARY}[0-9]*"):
+        if re.search(rf"{re.escape(TEMPORARY)}\d+$", path.name) and path.is_file() and not path.is_symlink():
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a name is that of a temporary file, or of a lock."""
+    return path.name == LOCK or bool(re.fullmatch(rf"\..*{re.escape(TEMPORARY)}\d+", path.name))
 
 
 def check_output(path: str | Path) -> None:
@@ -86,12 +150,26 @@ def write_json(path: str | Path, value: Any) -> None:
 def read_json(path: str | Path) -> Any:
     """Read a JSON file; say which file and line when it is missing or damaged."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            return json.load(stream)
+        with open(path, "rb") as stream:
+            content = stream.read(LARGEST_JSON + 1)
     except OSError as error:
         raise FewerError(f"cannot read {path}: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    if len(content) > LARGEST_JSON:
+        raise FewerError(f"{path} is larger than {LARGEST_JSON:,} bytes; is this the right file?")
+    from pydantic_core import from_json
+
+    try:
+        return from_json(content)  # unlike the json module it limits nesting and refuses halves of characters
+    except ValueError as error:
         raise FewerError(f"{path} is not valid JSON: {error}") from error
+
+
+def read_json_object(path: str | Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise FewerError(f"{path} should hold a JSON object, but holds a {type(value).__name__}")
+    return value
 
 
 def fingerprint(*parts: str | bytes | Path) -> str:

@@ -1,4 +1,8 @@
-"""Loading what Hugging Face's libraries read."""
+"""Loading what Hugging Face's libraries read.
+
+Every `from_pretrained` is called with trust_remote_code=False, so that no Python file of a model folder runs, and
+weights with use_safetensors=True, so that nothing is unpickled.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

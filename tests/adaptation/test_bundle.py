@@ -87,9 +87,9 @@ def test_models_whose_scale_is_zero_take_no_part(made: Path, tmp_path: Path, whi
 def test_a_bundle_of_an_older_version_is_centred_as_new_ones_are(
     made: Path, tmp_path: Path, whisper: WhisperRecogniser
 ) -> None:
-    folder = changed(made, tmp_path / "old")
+    folder = changed(made, tmp_path / "old", format="fewer-bundle/1")
     facts = json.loads((folder / "bundle.json").read_text())
-    del facts["centred"]  # which older versions did not write
+    del facts["centred"], facts["checksums"]  # which older versions did not write
     (folder / "bundle.json").write_text(json.dumps(facts))
     old, never = load_bundle(folder, whisper), load_bundle(changed(made, tmp_path / "never", centred=False), whisper)
     encoded = whisper.listen(noises(2))
@@ -137,9 +137,16 @@ def test_a_base_model_that_has_moved_can_be_given(made: Path, tiny: Path, tmp_pa
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"format": "fewer-bundle/2"}, "install a newer one"),
+        ({"format": "fewer-bundle/3"}, "install a newer one"),
         ({"format": "something"}, "is not a fewer-bundle file"),
         ({"lm": "../lm.safetensors"}, "a file of the bundle has a plain name"),
+        ({"lm": ".."}, "a file of the bundle has a plain name"),
+        ({"lm": "/etc/passwd"}, "a file of the bundle has a plain name"),
+        ({"lm": "x" * 5000}, "a file of the bundle has a plain name"),
+        ({"beam": 5000}, "beam: Input should be less than or equal to 1000"),
+        ({"scales": {"lm": 1e308}}, "scales.lm: Input should be less than"),
+        ({"length": []}, "length: Input should be"),
+        ({"checksums": {}}, "lm.safetensors is not a file that .*bundle.json lists"),
         ({"lm": None}, "'lm' has the scale 0.15, but the bundle has no such model"),
         ({"scales": {"lm": "much"}}, "scales"),
         ({"lm": "other.arpa"}, "other.arpa is missing; copy the whole folder"),
@@ -151,6 +158,42 @@ def test_what_cannot_be_right_is_refused(
 ) -> None:
     with pytest.raises(FewerError, match=message):
         load_bundle(changed(made, tmp_path / "b", **values), whisper)
+
+
+@pytest.mark.parametrize("name", ["lm.safetensors", "words.txt", "ilm/ilm.json", "ilm/context.safetensors"])
+def test_a_flipped_bit_is_found(made: Path, tmp_path: Path, whisper: WhisperRecogniser, name: str) -> None:
+    folder = changed(made, tmp_path / "b")
+    data = bytearray((folder / name).read_bytes())
+    data[-3] ^= 1
+    (folder / name).write_bytes(data)
+    with pytest.raises(FewerError, match=f"b/{name} is damaged or was changed"):
+        load_bundle(folder, whisper)
+
+
+def test_files_that_were_not_written_are_refused(made: Path, tmp_path: Path, whisper: WhisperRecogniser) -> None:
+    folder = changed(made, tmp_path / "b")
+    (folder / "ilm" / "ngram.safetensors").write_bytes(b"")
+    with pytest.raises(FewerError, match=r"ngram\.safetensors is not a file that .* lists"):
+        load_bundle(folder, whisper)
+    (folder / "ilm" / "ngram.safetensors").unlink()
+    (folder / "ilm" / "context.safetensors").unlink()
+    with pytest.raises(FewerError, match=r"is not complete: ilm/context\.safetensors is missing"):
+        load_bundle(folder, whisper)
+
+
+def test_links_lead_neither_into_a_bundle_nor_out_of_it(made: Path, tmp_path: Path, whisper: WhisperRecogniser) -> None:
+    folder = changed(made, tmp_path / "b")
+    (folder / "words.txt").rename(tmp_path / "words.txt")
+    (folder / "words.txt").symlink_to(tmp_path / "words.txt")
+    with pytest.raises(FewerError, match=r"words\.txt is a link"):
+        load_bundle(folder, whisper)
+    lm = tmp_path / "lm"
+    lm.mkdir()
+    (tmp_path / "secret.txt").write_text("a secret")
+    (lm / "notes.txt").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(FewerError, match=r"notes\.txt is a link to a file elsewhere"):
+        write_bundle(tmp_path / "new", read_bundle(made), {"lm": lm})
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_bundle_is_no_model_and_other_folders_are_no_bundles(made: Path, tiny: Path) -> None:

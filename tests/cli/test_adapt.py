@@ -14,7 +14,7 @@ def test_a_bundle_is_made_and_decoded_with(fewer: Fewer, tones: Path, tmp_path: 
     code, out, _ = fewer("adapt", tones / "aed", bundle, *options)
     assert code == 0
     assert "method zero: lm 0.3, ilm -0.2, words 1, reward 0 (the usual scales; give --dev to choose them)" in out
-    assert json.loads((bundle / "bundle.json").read_text())["format"] == "fewer-bundle/1"
+    assert json.loads((bundle / "bundle.json").read_text())["format"] == "fewer-bundle/2"
     assert fewer("decode", bundle, tones / "dev.jsonl", nbest)[0] == 0
     header = read_header(nbest)
     assert header.scales == {"aed": 1.0, "lm": 0.3, "ilm": -0.2, "words": 1.0}

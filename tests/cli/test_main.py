@@ -1,11 +1,14 @@
 """What the command line says when it is stopped."""
 
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from fewer.cli import COMMANDS, RESUMED
 from fewer.cli.main import main
+from tests.cli.running import Fewer
 
 
 def stop(*_: object, **__: object) -> None:
@@ -39,3 +42,33 @@ def test_a_stopped_command_promises_to_go_on_only_if_it_does(
 
 def test_what_goes_on_is_a_command() -> None:
     assert set(RESUMED) < set(COMMANDS)
+
+
+def test_a_bug_is_one_short_message_with_the_traceback_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def bug(*_: object, **__: object) -> None:
+        raise IndexError("list index\nout of range")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("fewer.decoding.system.load_lm_and_tokenizer", bug)
+    code, _, told = Fewer(monkeypatch, capsys)("rescore", "n.jsonl", "lm", tmp_path / "out.jsonl")
+    (report,) = tmp_path.iterdir()
+    assert code == 70
+    assert told.splitlines() == [
+        "fewer: this is a bug in fewer: IndexError: list index out of range",
+        f"the traceback is in {report}; please report it",
+    ]
+    assert "Traceback" in report.read_text()
+    assert report.read_text().startswith("fewer rescore n.jsonl lm")
+
+
+def test_running_out_of_memory_is_not_a_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("fewer.decoding.system.load_lm_and_tokenizer", full)
+    code, _, told = Fewer(monkeypatch, capsys)("rescore", "n.jsonl", "lm", tmp_path / "out.jsonl")
+    assert (code, "out of memory" in told) == (1, True)

@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import soundfile
@@ -5,7 +7,8 @@ import torch
 from lhotse import Recording
 from lhotse.audio import AudioSource
 
-from fewer.data.audio import load_audio, resample
+from fewer.data.audio import load_audio
+from fewer.data.resampling import is_ordinary, resample
 from fewer.errors import FewerError
 
 from .sounds import cut_of, file_cut, noise, tone
@@ -61,6 +64,60 @@ def test_audio_in_memory_is_read_through_lhotse(tmp_path):
     source = AudioSource(type="memory", channels=[0], source=(tmp_path / "a.wav").read_bytes())
     recording = Recording(id="r", sources=[source], sampling_rate=16000, num_samples=8000, duration=0.5)
     np.testing.assert_array_equal(load_audio(recording.to_cut(), 16000).numpy(), samples)
+
+
+@pytest.mark.parametrize(("kind", "place"), [("command", "touch PWNED"), ("url", "pipe:touch PWNED")])
+def test_no_command_of_a_cut_is_run(tmp_path, monkeypatch, kind, place):
+    """A manifest's index, which can come with it, may say that all lines were checked."""
+    monkeypatch.chdir(tmp_path)
+    source = AudioSource(type=kind, channels=[0], source=place)
+    recording = Recording(id="r", sources=[source], sampling_rate=16000, num_samples=8000, duration=0.5)
+    with pytest.raises(FewerError, match=r"utterance r.*: (audio of type 'command'|a URL must begin)"):
+        load_audio(recording.to_cut(), 16000)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_shell_sees_the_name_of_a_file(tmp_path, monkeypatch):
+    """lhotse reads .sph files through a shell."""
+    monkeypatch.chdir(tmp_path)
+    source = AudioSource(type="file", channels=[0], source="a.wav; touch PWNED; .sph")
+    recording = Recording(id="r", sources=[source], sampling_rate=8000, num_samples=8000, duration=1.0)
+    with pytest.raises(FewerError, match="there is no such file"):
+        load_audio(recording.resample(16000).to_cut(), 16000)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("transform", [lambda r: r.resample(8000), lambda r: r.perturb_speed(1.1)])
+def test_transforms_of_a_manifest_give_what_lhotse_gives(tmp_path, transform):
+    soundfile.write(tmp_path / "a.wav", noise(2, 16000), 16000, subtype="FLOAT")
+    cut = transform(Recording.from_file(tmp_path / "a.wav")).to_cut().truncate(offset=0.25, duration=1.0)
+    np.testing.assert_allclose(load_audio(cut, cut.sampling_rate).numpy(), cut.load_audio()[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 22050, 44100, 48000])
+def test_rates_of_both_resamplers_agree(rate, monkeypatch):
+    samples = torch.from_numpy(noise(1, rate))
+    usual = resample(samples, rate, 16000)
+    monkeypatch.setattr("fewer.data.resampling.LARGEST_TABLE", 200_000)
+    monkeypatch.setattr("fewer.data.resampling.is_ordinary", lambda ratio: False)
+    torch.testing.assert_close(resample(samples, rate, 16000), usual, rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize("rate", [7999, 15999, 16001, 22254, 44101])
+def test_odd_rates_play_the_same_wave_in_bounded_memory(rate):
+    """Their exact tables of filters would have 64 million weights and more."""
+    assert not is_ordinary(Fraction(rate, 16000))
+    samples = resample(torch.from_numpy(tone(700, 1, rate)), rate, 16000).numpy()
+    expected = 0.3 * np.sin(2 * np.pi * 700 * np.arange(len(samples)) / 16000)
+    assert len(samples) == 16000
+    np.testing.assert_allclose(samples[2000:-2000], expected[2000:-2000], atol=1e-4)
+
+
+@pytest.mark.parametrize("rate", [1, 999, 768_001, 2_147_483_647])
+def test_rates_of_no_recording_are_refused(tmp_path, rate):
+    soundfile.write(tmp_path / "a.wav", noise(1), rate)
+    with pytest.raises(FewerError, match=rf"a\.wav.*: a sampling rate of {rate} Hz"):
+        load_audio(cut_of(tmp_path / "a.wav", 16000, rate), 16000)
 
 
 def damaged(tmp_path, kind):
@@ -128,6 +185,7 @@ def test_a_segment_may_end_a_little_after_its_file_but_not_much(tmp_path):
 
 def test_samples_that_are_no_numbers_are_an_error(tmp_path):
     samples = noise(1)
-    samples[77] = np.nan
-    with pytest.raises(FewerError, match=r"utt .*not finite"):
-        load_audio(file_cut(tmp_path / "a.wav", samples), 16000)
+    for value, problem in ((np.nan, "not finite"), (np.inf, "not finite"), (1e38, r"a sample of 1e\+38")):
+        samples[77] = value
+        with pytest.raises(FewerError, match=rf"utt .*{problem}"):
+            load_audio(file_cut(tmp_path / "a.wav", samples), 16000)

@@ -97,15 +97,18 @@ BAD_LINES = [
     ({"id": "u2", "type": "MixedCut"}, "line 2: u2: not a lhotse MonoCut or MultiCut (found MixedCut)"),
     (cut("u2", text=""), "line 2: u2: the transcript is empty"),
     (cut("u2", text=" \t"), "line 2: u2: the transcript is empty"),
-    (changed("u2", duration=0), "line 2: u2: duration is 0"),
-    (changed("u2", duration=-1.5), "line 2: u2: duration is -1.5"),
-    (changed("u2", duration=None), "line 2: u2: duration None is not a number"),
-    (changed("u2", duration=float("nan")), "line 2: u2: duration nan is not a number"),
+    (changed("u2", duration=0), "line 2: u2: duration: Input should be greater than 0 (found 0)"),
+    (changed("u2", duration=-1.5), "line 2: u2: duration: Input should be greater than 0 (found -1.5)"),
+    (changed("u2", duration=None), "line 2: u2: duration: Input should be a valid number (found None)"),
+    (changed("u2", duration=float("nan")), "line 2: u2: duration: Input should be a finite number (found nan)"),
     (changed("u2", supervisions=[]), "line 2: u2: 0 supervisions instead of one"),
     (changed("u2", supervisions=[{"text": "A"}, {"text": "B"}]), "line 2: u2: 2 supervisions instead of one"),
-    (changed("u2", supervisions=["A"]), "line 2: u2: supervisions are not a list of objects"),
-    (changed("u2", supervisions=[{"text": 12}]), "line 2: u2: the transcript is not text: 12"),
-    (changed("", duration=1), "line 2: the cut has no id"),
+    (changed("u2", supervisions=["A"]), "line 2: u2: supervisions.0: Input should be an object (found 'A')"),
+    (
+        changed("u2", supervisions=[{"text": 12}]),
+        "line 2: u2: supervisions.0.text: Input should be a valid string (found 12)",
+    ),
+    (changed("", duration=1), "line 2: id: String should have at least 1 character (found '')"),
     (cut("u1"), "line 2: u1: the id was used before, in line 1"),
 ]
 
@@ -192,9 +195,49 @@ def test_a_manifest_that_changes_under_our_hands_is_noticed(tmp_path):
 
 
 def test_a_cut_that_lhotse_cannot_read_is_named(tmp_path):
-    manifest = Manifest(write_manifest(tmp_path / "a.jsonl", [changed("u1", recording={"id": "r"})]))
+    manifest = Manifest(write_manifest(tmp_path / "a.jsonl", [changed("u1", surprise=1)]))
     with pytest.raises(FewerError, match="utterance u1 is not a lhotse cut"):
         manifest[0]
+
+
+def with_recording(**fields):
+    value = cut("u1").to_dict()
+    return {**value, "recording": {**value["recording"], **fields}}
+
+
+def source(kind, place):
+    return with_recording(sources=[{"type": kind, "channels": [0], "source": place}])
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (source("command", "touch PWNED"), "audio of type 'command' is not read, because it may run commands"),
+        (source("shar", ""), "recording.sources.0.source: String should have at least 1 character"),
+        (source("memory", "UklGRg=="), "audio of type 'memory' is not read"),
+        (source("url", "pipe:touch PWNED"), "a URL must begin with http://, https://, s3://, gs://"),
+        (source("url", "PIPE:touch PWNED"), "a URL must begin with"),
+        (source("url", "file:///etc/passwd"), "a URL must begin with"),
+        (with_recording(transforms=[{"name": "ReverbWithImpulseResponse", "kwargs": {}}]), "transforms.0.name"),
+        (with_recording(sampling_rate="16000"), "recording.sampling_rate: Input should be a valid integer"),
+        (with_recording(sampling_rate=2147483647), "recording.sampling_rate: Input should be less than"),
+        (with_recording(duration=1e308), "recording.duration: Input should be less than"),
+        (with_recording(sources=[]), "recording.sources: List should have at least 1 item"),
+        (changed("u1", start=[1]), "start: Input should be a valid number (found [1])"),
+        (changed("u1", channel="0"), "channel"),
+        ("[" * 100_000, "not valid JSON"),
+        (changed("\ud800"), "not valid JSON"),
+    ],
+)
+def test_what_a_line_must_not_say_is_refused_by_name(tmp_path, line, complaint):
+    path = write_manifest(tmp_path / "a.jsonl", [line])
+    with pytest.raises(FewerError, match=re.escape(complaint)) as error:
+        Manifest(path)
+    assert len(str(error.value)) < 600
+
+
+def test_audio_at_a_url_may_be_named(tmp_path):
+    assert len(Manifest(write_manifest(tmp_path / "a.jsonl", [source("url", "https://example.org/a.wav")]))) == 1
 
 
 def test_transcripts_of_a_bad_manifest_name_the_line(tmp_path):

@@ -81,3 +81,35 @@ def test_a_truncated_file_gives_what_it_has_and_then_complains(tmp_path: Path) -
     with pytest.raises(FewerError, match=r"cut\.flac.*after 1\d\.\d"):
         got.extend(AudioStream(tmp_path / "cut.flac", 16000))
     assert sum(map(len, got)) >= 10 * 16000
+
+
+def test_channels_that_cancel_each_other_out_are_told_of(tmp_path, capsys):
+    left = 0.3 * np.sin(np.arange(32000) / 5)
+    for name, right in (("same", left), ("opposite", -left), ("quiet", 0 * left)):
+        soundfile.write(tmp_path / f"{name}.wav", np.stack([left, right], 1), 16000)
+        list(AudioStream(tmp_path / f"{name}.wav", 16000))
+        told = " ".join(capsys.readouterr().err.split())
+        assert ("the channels cancel each other out" in told) == (name == "opposite"), name
+
+
+@pytest.mark.parametrize("rate", [1, 999, 2_147_483_647])
+def test_a_rate_that_no_recording_has_is_refused_by_name(tmp_path, rate):
+    soundfile.write(tmp_path / "a.wav", np.zeros(100), rate)
+    with pytest.raises(FewerError, match=rf"a\.wav: a sampling rate of {rate} Hz; rates from 1,000 to 768,000 Hz"):
+        AudioStream(tmp_path / "a.wav", 16000)
+
+
+def test_samples_far_too_large_are_refused_by_name(tmp_path):
+    samples = np.zeros(20000, np.float32)
+    samples[18000] = 1e38
+    soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
+    with pytest.raises(FewerError, match=r"a\.wav: the audio holds a sample of 1e\+38"):
+        list(AudioStream(tmp_path / "a.wav", 16000))
+
+
+def test_odd_rates_in_blocks_are_what_the_whole_file_would_give(tmp_path):
+    samples = 0.1 * np.random.default_rng(0).standard_normal(60_000).astype(np.float32)
+    soundfile.write(tmp_path / "a.wav", samples, 22254, subtype="FLOAT")
+    whole = resample(torch.from_numpy(samples), 22254, 16000)
+    blocks = torch.cat(list(AudioStream(tmp_path / "a.wav", 16000)))
+    torch.testing.assert_close(blocks, whole, rtol=0, atol=1e-5)

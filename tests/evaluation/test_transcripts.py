@@ -45,7 +45,9 @@ def cut(id: str, text: str | None, speaker: str | None = "ann", **more: Any) -> 
     supervision = {"id": id, "recording_id": "f", "start": 0.0, "duration": 2.0, "channel": 0}
     supervision |= {"text": text, "speaker": speaker}
     value = {"id": id, "start": 0.0, "duration": 2.0, "channel": 0, "supervisions": [supervision], "type": "MonoCut"}
-    return value | {"recording": {"id": "f"}} | more
+    source = {"type": "file", "channels": [0], "source": "f.wav"}
+    recording = {"id": "f", "sources": [source], "sampling_rate": 8000, "num_samples": 16000, "duration": 2.0}
+    return value | {"recording": recording} | more
 
 
 def write_manifest(path: Path, *cuts: dict[str, Any]) -> Path:

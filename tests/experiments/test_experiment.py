@@ -20,7 +20,8 @@ from fewer.errors import FewerError
 from fewer.experiments.config import ExperimentConfig
 from fewer.experiments.experiment import Experiment
 from fewer.experiments.results import baseline
-from fewer.files import read_json
+from fewer.files import LOCK, read_json
+from fewer.locks import exclusive
 from fewer.report.results import results_of
 from fewer.report.tables import markdown
 from fewer.search.beam import SearchOptions
@@ -59,6 +60,20 @@ def run(tones: Path) -> Path:
     config = parse_config(ExperimentConfig, experiment_values(tones), "tones")
     Experiment(config, tones / "run").run()
     return tones / "run"
+
+
+def test_a_run_that_was_killed_in_its_first_write_goes_on(tones: Path, tmp_path: Path) -> None:
+    (tmp_path / ".experiment.json.tmp4711").write_text("{")
+    (tmp_path / LOCK).write_text("")
+    config = parse_config(ExperimentConfig, experiment_values(tones), "tones")
+    Experiment(config, tmp_path)._open()
+    assert (tmp_path / "experiment.json").exists()
+
+
+def test_two_runs_in_one_folder_exclude_each_other(tones: Path, tmp_path: Path) -> None:
+    config = parse_config(ExperimentConfig, experiment_values(tones), "tones")
+    with exclusive(tmp_path), pytest.raises(FewerError, match="is in use by"):
+        Experiment(config, tmp_path).run()
 
 
 def test_the_results_have_a_row_for_each_method_in_order(run: Path) -> None:

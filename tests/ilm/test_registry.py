@@ -80,3 +80,10 @@ def test_it_is_estimated_searched_with_and_in_the_table(tones: Path, tmp_path: P
     places = [table.index(f"| {symbol} |") for symbol in ("Shallow fusion", "zero", "Ones", "Decoder-like LM")]
     assert places == sorted(places)
     assert read_header(run / "decodes" / "dev" / "ones.jsonl").terms == ("aed", "ilm", "lm")
+
+
+def test_the_page_has_every_method_as_the_registry_has_it() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "estimator.md").read_text(encoding="utf-8")
+    for method in all_methods().values():
+        needs = ", ".join(method.needs) or "nothing"
+        assert f"| `{method.name}` | {method.symbol} | {needs} | {method.description} |\n" in page

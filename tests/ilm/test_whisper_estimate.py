@@ -1,5 +1,6 @@
 """Every way to estimate Whisper's internal LM, from manifest to search."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,7 @@ def test_whispers_own_transcripts_take_the_place_of_missing_ones(tmp_path: Path)
     own_transcripts(whisper, whisper.batches(opened, UtteranceConfig()), tmp_path / "own.jsonl", alone())
     own = Manifest(tmp_path / "own.jsonl")
     encoded = whisper.listen([torch.from_numpy(opened[index].load_audio()[0]) for index in range(12)])
-    whisper.longest_loop = 0
+    whisper.defaults = replace(whisper.defaults, longest_loop=0)
     fusion = load_system(whisper).fusion({})
     limits, options = whisper.max_lengths(encoded), SearchOptions(BEAM)
     lists = beam_search(fusion, encoded, limits, options, whisper.tokenizer.decode)

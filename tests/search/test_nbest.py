@@ -1,6 +1,8 @@
 """The N-best file is complete or absent, and says where it is damaged."""
 
+import gzip
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,8 +55,46 @@ def test_a_header_that_lacks_a_field_is_named(tmp_path: Path, field: str) -> Non
     header = {name: value for name, value in json.loads(first).items() if name != field}
     path.write_text("".join([json.dumps(header) + "\n", *rest]))
     for read in (read_header, lambda path: list(read_nbest(path))):
-        with pytest.raises(FewerError, match=rf"n\.jsonl, line 1: the header's field '{field}' is missing"):
+        with pytest.raises(FewerError, match=rf"n\.jsonl, line 1: {field}: this field is missing"):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('"id": "u1"', '"id": 7', "line 2: id: Input should be a valid string (found 7)"),
+        ('"aed": -1.5', '"aed": "-1.5"', "line 2: nbest.0.scores.aed: Input should be a valid number (found '-1.5')"),
+        ('"aed": -1.5', '"aed": [1]', "line 2: nbest.0.scores.aed: Input should be a valid number (found [1])"),
+        ('"tokens": [3, 4]', '"tokens": null', "line 2: nbest.0.tokens: Input should be a valid array (found None)"),
+        ('"aed": 1.0', '"aed": 1e308', "line 1: scales.aed: Input should be less than or equal to 1000000"),
+        ('"scales": {"aed": 1.0, "lm": 0.3}', '"scales": null', "line 1: scales: Input should be an object"),
+        ('"exponent": 0.0', '"exponent": 1e9', "line 1: length.exponent: Input should be less than or equal to 100"),
+        ('"text": "a b"', '"text": "\\ud800"', "line 2: not valid JSON"),
+        ('"text": "a b"', '"text": ' + "[" * 5000, "line 2: not valid JSON"),
+    ],
+)
+def test_a_field_of_another_kind_is_named(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    path = tmp_path / "n.jsonl"
+    write_nbest(path, HEADER, LISTS)
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(FewerError, match=re.escape(f"n.jsonl, {complaint}")) as error:
+        list(read_nbest(path))
+    assert str(error.value).count("\n") < 3
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "n.jsonl"
+    write_nbest(path, HEADER, LISTS)
+    path.write_bytes(path.read_bytes().replace(b"a b", b"\xff\xfe"))
+    with pytest.raises(FewerError, match=r"n\.jsonl, line 2"):
+        list(read_nbest(path))
+
+
+def test_a_compressed_file_is_read_as_it_is(tmp_path: Path) -> None:
+    write_nbest(tmp_path / "n.jsonl", HEADER, LISTS)
+    (tmp_path / "n.jsonl.gz").write_bytes(gzip.compress((tmp_path / "n.jsonl").read_bytes()))
+    assert list(read_nbest(tmp_path / "n.jsonl.gz")) == LISTS
 
 
 @pytest.mark.parametrize(

@@ -150,8 +150,8 @@ def test_a_named_gpu_s_time_memory_and_disk_are_told() -> None:
     config = parse_train_config(PAPER, "x")
     flops = sum(phase.flops for phase in phases(config))
     text = dry_run(config, find_gpu("v100"))
-    peak = "on one V100, at 30% (assumed) of its published peak of 15.7 TFLOP/s in float32"
-    assert f"{peak}: about {duration(flops / 4.71e12)}" in text
+    spent = duration(flops / 4.71e12)
+    assert f"on one V100, at 30% (assumed) of its published peak of 15.7 TFLOP/s in float32: about {spent}" in text
     fast = parse_train_config(PAPER | {"bf16": True}, "x")
     assert "of its published peak of 312 TFLOP/s in bfloat16" in dry_run(fast, find_gpu("A100"))
     parameters = 190_165_484

@@ -11,13 +11,14 @@ import torch
 from fewer.compute.world import alone
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
+from fewer.locks import exclusive
 from fewer.models.aed import AED
 from fewer.store.model_folder import load_model
 from fewer.store.ngram_files import save_ngram
 from fewer.training.aed_task import AedTask
 from fewer.training.configs import KINDS, AedTrainConfig, LmTrainConfig, parse_train_config
 from fewer.training.ngram import estimate
-from fewer.training.run import make_task
+from fewer.training.run import make_task, train_model
 from fewer.training.task import Moment
 from tests.training.processes import run_in_two_processes, run_killed, run_to_end
 from tests.training.runs import finished, train
@@ -371,3 +372,13 @@ def test_an_unreadable_utterance_stops_training_by_name(tones: Path, tmp_path: P
     (tmp_path / "tones" / "audio" / "train-2.wav").write_bytes(b"no audio")
     with pytest.raises(FewerError, match=r"train-2"):
         train(aed_values(tmp_path / "tones"), tmp_path / "run")
+
+
+def test_a_folder_in_which_another_training_runs_is_left_alone(tones: Path, tmp_path: Path) -> None:
+    config = parse_train_config(lm_values(tones, {"kind": "lstm_lm", "embedding": 4, "size": 8}), "lm.yaml")
+    with exclusive(tmp_path / "run"), pytest.raises(FewerError, match=r"run is in use by"):
+        train_model(config, tmp_path / "run")
+    assert not (tmp_path / "run" / "config.yaml").exists()
+    (tmp_path / "run" / ".config.yaml.tmp4711").write_text("half")
+    train_model(config, tmp_path / "run")
+    assert not [path.name for path in (tmp_path / "run").rglob(".*")]

@@ -92,7 +92,7 @@ def skipping(search: Search, monkeypatch: pytest.MonkeyPatch) -> Search:
 
 
 def test_skipped_speech_is_transcribed_without_language_models_and_the_transcript_says_so(
-    search: Search, skipping: Search, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    search: Search, skipping: Search, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "call.wav"
     soundfile.write(path, noise(2.5), 16000)
@@ -107,7 +107,7 @@ def test_skipped_speech_is_transcribed_without_language_models_and_the_transcrip
     assert [segment.text for segment in again] == [same[segment.start, segment.end] for segment in again]
     marks = [value.get("without_lm") for value in json.loads(checked.written("json"))["segments"]]
     assert marks == [segment.without_lm or None for segment in checked.segments]
-    notes = [line for line in capsys.readouterr().err.splitlines() if "language models skipped speech" in line]
+    notes = [note for note in caplog.messages if "language models skipped speech" in note]
     assert len(notes) == len(again)
     assert f"{again[0].start:.1f} to {again[0].end:.1f} s" in notes[0]
 

@@ -5,15 +5,20 @@ lm…           the language model: an n-gram file, or a folder (of `fewer train
 ilm/          the internal language model, as `fewer ilm` writes it
 words.txt     names and terms with their weights
 
+bundle.json has the SHA-256 of every other file, so that a damaged or changed file is found when it is loaded. A bundle
+of a stranger can name no file outside of itself, except the base model, which is known by its fingerprint.
+
 The base model itself is not in it: it is loaded from where it was, or from where the user says it is now.
 """
 
+import hashlib
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
@@ -21,6 +26,7 @@ from fewer.config import Config, parse_config
 from fewer.decoding.system import System, load_system
 from fewer.errors import FewerError
 from fewer.files import read_json, write_json
+from fewer.progress import warn
 from fewer.recognisers.loader import BUNDLE as FACTS
 from fewer.recognisers.loader import load_recogniser
 from fewer.recognisers.recogniser import Recogniser
@@ -28,7 +34,9 @@ from fewer.search.beam import SearchOptions
 from fewer.search.fusion import Fusion, signed
 from fewer.search.nbest import LengthPolicy
 
-NAME, VERSION = "fewer-bundle", 1
+NAME, VERSION = "fewer-bundle", 2
+PLAIN = re.compile(r"\w[\w.-]{0,100}", re.ASCII)  # no path leads out of the bundle
+Scale = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 KEPT = (".safetensors", ".json", ".yaml", ".arpa", ".arpa.gz", ".txt", ".model")  # kinds of files that are copied
 
 
@@ -43,8 +51,8 @@ class Base(Config):
 class Length(Config):
     """As `LengthPolicy`."""
 
-    exponent: float = 1.0
-    reward: float = 0.0
+    exponent: float = Field(default=1.0, ge=-100, le=100)
+    reward: Scale = 0.0
 
 
 class BundleFacts(Config):
@@ -56,14 +64,15 @@ class BundleFacts(Config):
     language: str | None = None  # what is spoken, for a multilingual Whisper
     task: str = "transcribe"
     method: str  # none, sf, or that of the internal LM
-    scales: dict[str, float]  # term -> what its score is multiplied by; negative for what is subtracted
+    scales: dict[str, Scale]  # term -> what its score is multiplied by; negative for what is subtracted
     length: Length = Length()
     end_scored_by: tuple[str, ...] | None = None  # terms that score the end label; None: the recogniser's own default
     centred: bool | None = None  # the LMs are, so that length is not paid for; None: the recogniser's own default
-    beam: int = Field(default=5, ge=1)
+    beam: int = Field(default=5, ge=1, le=1000)
     lm: str | None = None  # file or folder in the bundle
     ilm: str | None = None  # folder in the bundle
     words: str | None = None  # file in the bundle
+    checksums: dict[str, str] | None = None  # file in the bundle, such as "ilm/ilm.json" -> its SHA-256
     text: dict[str, Any] = Field(default={})  # what the LM was made of
     dev: dict[str, Any] | None = None  # results on the dev set
     general: dict[str, Any] | None = None  # results on the general set
@@ -71,7 +80,7 @@ class BundleFacts(Config):
     @field_validator("lm", "ilm", "words")
     @classmethod
     def _inside(cls, name: str | None) -> str | None:
-        if name is not None and Path(name).name != name:
+        if name is not None and not PLAIN.fullmatch(name):
             raise ValueError("a file of the bundle has a plain name")
         return name
 
@@ -119,6 +128,8 @@ def read_bundle(folder: str | Path) -> BundleFacts:
     name, _, version = str(value.get("format") if isinstance(value, dict) else None).partition("/")
     if name != NAME or not version.isdigit():
         raise FewerError(f"{path} is not a {NAME} file; is it complete?")
+    if int(version) < VERSION:
+        warn(f"{path}: format {name}/{version} has no checksums, so damage is not noticed; adapt again to add them")
     if int(version) > VERSION:
         raise FewerError(
             f"{path}: format {name}/{version}, but this version of fewer reads {VERSION}; install a newer one"
@@ -159,14 +170,41 @@ def load_bundle(
         if scale and term not in used:
             raise FewerError(f"{folder / FACTS}: '{term}' has the scale {scale:g}, but the bundle has no such model")
     for path in used.values():
-        if path in own.values() and not Path(path).exists():
+        if path not in own.values():  # given in place of the bundle's
+            continue
+        if not Path(path).exists():
             raise FewerError(f"{folder} is not complete: {Path(path).name} is missing; copy the whole folder")
+        check_part(folder, Path(path), facts.checksums)
     models = (used.get("lm"), used.get("ilm"))
     policy: dict[str, Any] = {"end_scored_by": facts.end_scored_by if end_by is None else end_by}
     policy["centred"] = facts.centred
     system = load_system(recogniser, *models, words=used.get("words"), **policy)
     system.names["model"] = str(folder)
     return Bundle(folder, facts, system)
+
+
+def check_part(folder: Path, part: Path, checksums: Mapping[str, str] | None) -> None:
+    """An error unless a file or folder of a bundle holds exactly the files that were written, and no links."""
+    files = sorted(part.rglob("*")) if part.is_dir() else [part]
+    links = [path for path in (part, *files) if path.is_symlink()]
+    if links:
+        raise FewerError(f"{links[0]} is a link; the files of a bundle must be in its folder")
+    if checksums is None:  # a bundle of an older version
+        return
+    found = {path.relative_to(folder).as_posix(): path for path in files if not path.is_dir()}
+    expected = {name for name in checksums if name == part.name or name.startswith(f"{part.name}/")}
+    if missing := sorted(expected - found.keys()):
+        raise FewerError(f"{folder} is not complete: {missing[0]} is missing; copy the whole folder")
+    for name, path in found.items():
+        if name not in expected:
+            raise FewerError(f"{path} is not a file that {folder / FACTS} lists; remove it, or adapt again")
+        if not path.is_file() or _checksum(path) != checksums[name]:
+            raise FewerError(f"{path} is damaged or was changed after `fewer adapt`; copy the bundle again")
+
+
+def _checksum(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _load_base(folder: Path, facts: BundleFacts, base: str | Path | None) -> Recogniser:
@@ -176,8 +214,11 @@ def _load_base(folder: Path, facts: BundleFacts, base: str | Path | None) -> Rec
     return load_recogniser(source, facts.language, facts.task)
 
 
-def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path]) -> None:
-    """Write the folder, complete or not at all. parts: what the bundle names, and where those files and folders are."""
+def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path]) -> BundleFacts:
+    """Write the folder, complete or not at all, and return what it says.
+
+    parts: what the bundle names, and where those files and folders are.
+    """
     out = Path(out)
     refuse_existing(out)
     temporary = out.with_name(f".{out.name}.tmp{os.getpid()}")
@@ -186,8 +227,12 @@ def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path])
         temporary.mkdir(parents=True)
         for name, source in parts.items():
             _copy(source, temporary / name)
+        files = [path for path in sorted(temporary.rglob("*")) if path.is_file()]
+        checksums = {path.relative_to(temporary).as_posix(): _checksum(path) for path in files}
+        facts = facts.model_copy(update={"checksums": checksums})
         write_json(temporary / FACTS, facts.model_dump(mode="json"))
         os.rename(temporary, out)
+        return facts
     except OSError as error:
         raise FewerError(f"cannot write {out}: {error.strerror or error}; is the disk full or read-only?") from error
     finally:
@@ -207,6 +252,8 @@ def _copy(source: Path, target: Path) -> None:
         return
     target.mkdir()
     for path in sorted(source.iterdir()):
+        if path.is_symlink() and not path.resolve().is_relative_to(source.resolve()):
+            raise FewerError(f"{path} is a link to a file elsewhere, which is not copied into a bundle; copy it there")
         if path.is_file() and path.name.endswith(KEPT):
             shutil.copyfile(path, target / path.name)
         elif path.name == "lm" and path.is_dir():

@@ -6,6 +6,9 @@ Command modules import what is heavy inside their function, so that `fewer --hel
 import importlib
 import os
 import sys
+import tempfile
+import traceback
+from typing import NoReturn
 
 import typer
 
@@ -16,7 +19,8 @@ from fewer.errors import FewerError
 from fewer.files import unwritable
 from fewer.progress import show_progress
 
-STOPPED = 130  # exit code after Ctrl-C
+STOPPED, BUG = 130, 70  # exit codes after Ctrl-C, and after an error that nobody foresaw (EX_SOFTWARE)
+LONGEST_LINE = 2000  # characters of a message
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -49,7 +53,8 @@ def main() -> None:
     try:
         app()
     except FewerError as error:
-        print(f"fewer: {error}", file=sys.stderr)
+        lines = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…" for line in str(error).splitlines()]
+        print("fewer: " + "\n".join(lines), file=sys.stderr)
         sys.exit(1)
     except SystemExit as ended:  # as which typer lets Ctrl-C through
         if ended.code == STOPPED:
@@ -61,6 +66,25 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         if (problem := unwritable(error)) is None:
-            raise
+            report_bug(error)
         print(f"fewer: {problem}", file=sys.stderr)
         sys.exit(1)
+    except MemoryError:
+        print("fewer: out of memory; use a smaller model, beam or batch, or a larger machine", file=sys.stderr)
+        sys.exit(1)
+    except Exception as error:
+        report_bug(error)
+
+
+def report_bug(error: Exception) -> NoReturn:
+    """An error that nobody foresaw: one short message, the traceback in a file, and an exit code of its own."""
+    text = "".join(traceback.format_exception(error))
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="fewer-", suffix=".txt", delete=False, encoding="utf-8") as stream:
+            stream.write(f"fewer {' '.join(sys.argv[1:])}\n\n{text}")
+        where = f"the traceback is in {stream.name}; please report it"
+    except OSError:
+        where = f"please report it with this traceback:\n{text}"
+    print(f"fewer: this is a bug in fewer: {what}\n{where}", file=sys.stderr)
+    sys.exit(BUG)

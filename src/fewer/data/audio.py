@@ -1,17 +1,28 @@
-"""From a lhotse cut to samples: the right channel and stretch, at the wanted rate and speed."""
+"""From a lhotse cut to samples: the right channel and stretch, at the wanted rate and speed.
 
+All audio is read through soundfile: lhotse trusts the manifest's rate, and starts shells whose commands hold the
+names of files (for .sph, and for sources of type `command`).
+"""
+
+import io
 from fractions import Fraction
-from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
 import torch
 from lhotse import MonoCut
-from lhotse.augmentation.resample import Resample
+from lhotse.audio import AudioSource
+from lhotse.augmentation import AudioTransform
+from lhotse.augmentation import Resample as ResampleTransform
 from lhotse.cut import Cut
+from lhotse.serialization import open_best
 from torch import Tensor
 
+from fewer.data.cut_schema import TRANSFORMS, source_problem
+from fewer.data.limits import HIGHEST_RATE, LARGEST_DOWNLOAD, LOUDEST, LOWEST_RATE
+from fewer.data.resampling import is_ordinary, resample
 from fewer.errors import FewerError
 
 TOLERANCE = 0.1  # seconds that a cut may reach beyond the end of its file: transcripts' times are rounded
@@ -20,18 +31,24 @@ TOLERANCE = 0.1  # seconds that a cut may reach beyond the end of its file: tran
 def load_audio(cut: Cut, sampling_rate: int, speed: float = 1.0) -> Tensor:
     """The cut's samples in [-1, 1], resampled, and `speed` times as fast (pitch moves with it). -> (T,) float32"""
     samples = _read(cut)
-    if not np.isfinite(samples).all():
-        raise FewerError(f"{where(cut)}: the audio holds samples that are not finite numbers")
+    if problem := sample_problem(samples):
+        raise FewerError(f"{where(cut)}: {problem}")
     return resample(torch.from_numpy(samples), Fraction(cut.sampling_rate) * _exact(speed), sampling_rate)
 
 
-def resample(samples: Tensor, source_rate: int | Fraction, target_rate: int) -> Tensor:
-    """Band-limited interpolation: sample k of the result lies at the source's time k / target_rate. (T,) -> (T',)"""
-    ratio = Fraction(source_rate) / target_rate
-    if ratio == 1:
-        return samples
-    length = len(samples) * ratio.denominator // ratio.numerator
-    return _resampler(ratio.numerator, ratio.denominator)(samples)[:length]
+def sample_problem(samples: np.ndarray) -> str | None:
+    """Why these samples cannot be heard; None if they can."""
+    loudest = float(np.abs(samples).max(initial=0.0))
+    if not np.isfinite(loudest):
+        return "the audio holds samples that are not finite numbers"
+    return None if loudest <= LOUDEST else f"the audio holds a sample of {loudest:.3g}; samples lie between -1 and 1"
+
+
+def rate_problem(rate: int) -> str | None:
+    """Why audio of this sampling rate is not read; None if it is."""
+    if LOWEST_RATE <= rate <= HIGHEST_RATE:
+        return None
+    return f"a sampling rate of {rate} Hz; rates from {LOWEST_RATE:,} to {HIGHEST_RATE:,} Hz can be read"
 
 
 def where(cut: Cut) -> str:
@@ -40,7 +57,7 @@ def where(cut: Cut) -> str:
 
 
 def _read(cut: Cut) -> np.ndarray:
-    """The cut's samples as they are in the file. (T,) float32"""
+    """The cut's samples as the manifest means them. (T,) float32"""
     if not isinstance(cut, MonoCut) or not cut.has_recording:
         raise FewerError(
             f"utterance {cut.id}: expected a cut of one channel with a recording, found {type(cut).__name__}"
@@ -50,11 +67,10 @@ def _read(cut: Cut) -> np.ndarray:
     source = next((s for s in cut.recording.sources if cut.channel in s.channels), None)
     if source is None:
         raise FewerError(f"{where(cut)}: the recording has no channel {cut.channel}")
+    if problem := source_problem(source.type, source.source):  # an index that came with the manifest may not know
+        raise FewerError(f"{where(cut)}: {problem}")
     try:
-        if source.type == "file" and not cut.recording.transforms:
-            samples = _read_file(cut, source.channels.index(cut.channel))
-        else:
-            samples = cut.load_audio()[0]
+        samples = _read_segment(cut, source, _transforms(cut))
     except FewerError:
         raise
     except Exception as error:  # soundfile and lhotse raise many kinds, assertions among them
@@ -68,21 +84,65 @@ def _read(cut: Cut) -> np.ndarray:
     return samples[: cut.num_samples]
 
 
-def _read_file(cut: MonoCut, column: int) -> np.ndarray:
-    """Read the segment through soundfile: lhotse trusts the manifest's rate and needs sph2pipe for SPHERE files."""
-    with soundfile.SoundFile(_file(cut)) as stream:
-        if stream.samplerate != cut.sampling_rate:
+def _transforms(cut: MonoCut) -> list[Any]:
+    """What lhotse would do to the audio after reading it."""
+    listed = cut.recording.transforms or []
+    found = [one if isinstance(one, AudioTransform) else AudioTransform.from_dict(one) for one in listed]
+    for transform in found:
+        if type(transform).__name__ not in TRANSFORMS:
+            raise FewerError(f"{where(cut)}: the transform {type(transform).__name__} is none of {TRANSFORMS}")
+    return found
+
+
+def _read_segment(cut: MonoCut, source: AudioSource, transforms: list[Any]) -> np.ndarray:
+    """The stretch of one channel that becomes the cut, and what the transforms make of it."""
+    rate, start, duration = cut.sampling_rate, cut.start, cut.duration
+    for transform in reversed(transforms):
+        start, duration = transform.reverse_timestamps(offset=start, duration=duration, sampling_rate=cut.sampling_rate)
+        rate = transform.source_sampling_rate if isinstance(transform, ResampleTransform) else rate
+    with soundfile.SoundFile(_opened(source)) as stream:
+        if stream.samplerate != rate:
             raise FewerError(
                 f"{where(cut)}: the file is sampled at {stream.samplerate} Hz, "
-                f"but the manifest says {cut.sampling_rate} Hz; prepare the corpus again"
+                f"but the manifest says {rate} Hz; prepare the corpus again"
             )
+        if problem := rate_problem(rate):
+            raise FewerError(f"{where(cut)}: {problem}")
+        column = source.channels.index(cut.channel)
         if column >= stream.channels:
             raise FewerError(
                 f"{where(cut)}: the file has {stream.channels} channels, but channel {cut.channel} is wanted"
             )
-        stream.seek(min(round(Fraction(cut.start) * stream.samplerate), stream.frames))
-        samples = stream.read(cut.num_samples, dtype="float32", always_2d=True)
-    return np.ascontiguousarray(samples[:, column])
+        stream.seek(min(round(Fraction(start) * rate), stream.frames))
+        length = round(Fraction(duration) * rate) if transforms else cut.num_samples
+        samples = stream.read(min(length, stream.frames), dtype="float32", always_2d=True)[:, column]
+    for transform in transforms:
+        samples = _transformed(transform, np.ascontiguousarray(samples), cut.sampling_rate)
+    return np.ascontiguousarray(samples)
+
+
+def _transformed(transform: Any, samples: np.ndarray, rate: int) -> np.ndarray:
+    """(T,) -> (T',); by lhotse, unless the ratio of two rates is such that its resampler needs too much memory."""
+    if isinstance(transform, ResampleTransform):
+        source, target = transform.source_sampling_rate, transform.target_sampling_rate
+    else:
+        source, target = round(rate * getattr(transform, "factor", 1.0)), rate  # Volume keeps the rate
+    if not is_ordinary(Fraction(source, target)):
+        return resample(torch.from_numpy(samples), source, target).numpy()
+    return np.asarray(transform(samples[None], rate)[0], np.float32)
+
+
+def _opened(source: AudioSource) -> str | io.BytesIO:
+    """What soundfile can open."""
+    if source.type == "memory":
+        return io.BytesIO(source.source)
+    if source.type == "file":
+        return str(source.source)
+    with open_best(source.source, "rb") as stream:
+        content = stream.read(LARGEST_DOWNLOAD + 1)
+    if len(content) > LARGEST_DOWNLOAD:
+        raise FewerError(f"{source.source}: larger than {LARGEST_DOWNLOAD:,} bytes; download it to a file")
+    return io.BytesIO(content)
 
 
 def _reason(file: str, error: Exception) -> str:
@@ -104,8 +164,3 @@ def _file(cut: Cut) -> str:
 def _exact(speed: float) -> Fraction:
     """0.9 is meant as 9/10, not as the nearest binary number."""
     return Fraction(str(speed))
-
-
-@lru_cache(maxsize=64)
-def _resampler(source: int, target: int) -> Resample:
-    return Resample(source, target, lowpass_filter_width=32)  # within 0.2 % up to 90 % of the lower Nyquist frequency

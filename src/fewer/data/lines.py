@@ -1,26 +1,33 @@
 """Lines of plain, gzip and xz files of any size; every problem names file and line."""
 
-import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
+from fewer.data.limits import DECOMPRESSION_MEMORY, FREE_SIZE, HIGHEST_RATIO
 from fewer.errors import FewerError
 
+DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)  # what reading damaged compressed data raises
 LONGEST_LINE = 1 << 24  # bytes; a longer line means that this is not line-by-line text
 
 
 def open_decompressed(path: str | Path) -> IO[bytes]:
     """Open a file for reading bytes; what compression it has is told by its first bytes, not by its name."""
     raw = open(path, "rb")  # noqa: SIM115 (the caller closes it)
-    head = raw.peek(6)[:6]
+    try:
+        head = raw.peek(6)[:6]
+    except OSError:  # a folder
+        raw.close()
+        raise
     if head.startswith(b"\x1f\x8b"):
-        return cast(IO[bytes], _Closing(gzip.GzipFile(fileobj=raw), raw))
+        return cast(IO[bytes], io.BufferedReader(_Unpacking(raw, lambda: zlib.decompressobj(31)), 1 << 16))
     if head == b"\xfd7zXZ\x00":
-        return cast(IO[bytes], _Closing(lzma.LZMAFile(raw), raw))
+        xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, DECOMPRESSION_MEMORY)
+        return cast(IO[bytes], io.BufferedReader(_Unpacking(raw, xz), 1 << 16))
     return raw
 
 
@@ -34,7 +41,7 @@ def read_raw_lines(path: str | Path) -> Iterator[bytes]:
                 if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
                     raise FewerError(f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; is this a text file?")
                 yield line
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+    except (EOFError, lzma.LZMAError, zlib.error) as error:
         raise FewerError(f"{path}, after line {number}: compressed data is damaged or cut off ({error})") from error
     except OSError as error:
         raise FewerError(f"cannot read {path}: {error.strerror or error}") from error
@@ -62,13 +69,44 @@ def _conversion(line: bytes) -> str:
     return f"convert the file, for example with: iconv -f {encoding} -t UTF-8 FILE > NEW"
 
 
-class _Closing(io.BufferedReader):
-    """Buffers a decompressing stream and closes the file under it too."""
+class _Unpacking(io.RawIOBase):
+    """What is in a gzip or xz file, one stream after the other; an error if it is far more than real data would be."""
 
-    def __init__(self, decompressed: gzip.GzipFile | lzma.LZMAFile, raw: IO[bytes]):
-        super().__init__(cast(io.RawIOBase, decompressed), 1 << 16)
-        self._file = raw
+    def __init__(self, raw: io.BufferedReader, new: Callable[[], Any]):
+        self.raw, self.new = raw, new
+        self.stream, self.packed, self.unpacked = new(), b"", 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._next(len(buffer))
+        buffer[: len(data)] = data
+        self.unpacked += len(data)
+        if self.unpacked > FREE_SIZE and self.unpacked > HIGHEST_RATIO * self.raw.tell():
+            raise FewerError(
+                f"{self.raw.name}: {self.raw.tell():,} bytes unpack to more than {self.unpacked:,}; "
+                "if that is meant, unpack the file yourself and give the result"
+            )
+        return len(data)
+
+    def _next(self, size: int) -> bytes:
+        """At most `size` bytes, none at the end."""
+        while True:
+            if self.stream.eof:
+                rest = (self.stream.unused_data or self.raw.read(1 << 16)).lstrip(b"\0")
+                if not rest:
+                    return b""
+                self.stream, self.packed = self.new(), rest
+            elif not self.packed and getattr(self.stream, "needs_input", True):
+                self.packed = self.raw.read(1 << 16)
+                if not self.packed:
+                    raise EOFError("it ends before its end-of-stream marker")
+            data = self.stream.decompress(self.packed, size)
+            self.packed = getattr(self.stream, "unconsumed_tail", b"")
+            if data:
+                return bytes(data)
 
     def close(self) -> None:
+        self.raw.close()
         super().close()
-        self._file.close()

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from fewer.data.cut_schema import check_line
 from fewer.data.lines import read_raw_lines
-from fewer.data.manifest_index import RECORD, BadLine, Summary, checked_cut, open_index, transcript
+from fewer.data.manifest_index import RECORD, BadLine, Summary, open_index, transcript
 from fewer.errors import FewerError
 from fewer.progress import warn
 
@@ -130,10 +131,10 @@ class Manifest:
 def read_transcripts(path: str | Path) -> Iterator[str]:
     """The transcripts of a manifest, without an index."""
     for number, line in enumerate(read_raw_lines(path), start=1):
-        value = checked_cut(line, transcripts=True)
-        if isinstance(value, str):
-            raise FewerError(f"{path}, line {number}: {value}")
-        yield transcript(value)
+        cut = check_line(line, transcripts=True)
+        if isinstance(cut, str):
+            raise FewerError(f"{path}, line {number}: {cut}")
+        yield cut.text
 
 
 def is_manifest(path: str | Path) -> bool:

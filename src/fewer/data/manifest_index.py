@@ -5,7 +5,6 @@ Records of 24 bytes, then a summary as JSON, then the length of the summary in 8
 
 import hashlib
 import json
-import math
 import os
 import shutil
 import struct
@@ -17,12 +16,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from fewer.data.lines import open_decompressed, read_raw_lines
+from fewer.data.cut_schema import ManifestCut, check_line, line_id
+from fewer.data.lines import DAMAGED, open_decompressed, read_raw_lines
 from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint
 from fewer.progress import Bar
 
-FORMAT = "fewer-manifest-index/1"
+FORMAT = "fewer-manifest-index/2"  # a new number makes every manifest be checked again
 RECORD = np.dtype([("offset", "<u8"), ("length", "<u4"), ("duration", "<f4"), ("chars", "<i4"), ("subset", "<u4")])
 PACK = struct.Struct("<QIfiI")  # a RECORD
 REMEMBERED = 1000  # bad lines that are kept by name; further ones are only counted
@@ -113,7 +113,7 @@ def _decompress(path: Path, lines: Path) -> None:
     with open_decompressed(path) as stream, atomic_write(lines, "wb") as out:
         try:
             shutil.copyfileobj(stream, out, 1 << 20)
-        except (EOFError, OSError) as error:
+        except DAMAGED as error:
             raise FewerError(f"{path}: compressed data is damaged or cut off ({error})") from error
 
 
@@ -145,18 +145,17 @@ class _Scan:
         offset = 0
         with Bar(f"indexing {lines.name}") as bar:
             for number, line in enumerate(read_raw_lines(lines), start=1):
-                value = checked_cut(line, transcripts)
-                if isinstance(value, str):
-                    self.reject(number, line, value)
-                elif (before := first_line.get(value["id"])) is not None:
+                cut = check_line(line, transcripts)
+                if isinstance(cut, str):
+                    self.reject(number, line, cut)
+                elif (before := first_line.get(cut.id)) is not None:
                     self.reject(number, line, f"the id was used before, in line {before}")
                 else:
-                    hashed = _hash(value["id"])
+                    hashed = _hash(cut.id)
                     if hashed in twice:
-                        first_line[value["id"]] = number
+                        first_line[cut.id] = number
                     self.hashes.write(struct.pack("<Q", hashed))
-                    chars, subset = len(transcript(value)), self.subset(value)
-                    out.write(PACK.pack(offset, len(line), value["duration"], chars, subset))
+                    out.write(PACK.pack(offset, len(line), cut.duration, len(cut.text), self.subset(cut)))
                     self.count += 1
                 offset += len(line)
                 bar.advance()
@@ -164,14 +163,11 @@ class _Scan:
     def reject(self, number: int, line: bytes, problem: str) -> None:
         self.bad_count += 1
         if len(self.bad) < REMEMBERED:
-            self.bad.append(BadLine(number, _id(line), problem))
+            self.bad.append(BadLine(number, line_id(line), problem))
 
-    def subset(self, value: dict[str, Any]) -> int:
-        for holder in (value, *(value.get("supervisions") or [])):
-            custom = holder.get("custom")
-            if isinstance(custom, dict) and "subset" in custom:
-                return self.subsets.setdefault(str(custom["subset"]), len(self.subsets) + 1)
-        return 0
+    def subset(self, cut: ManifestCut) -> int:
+        name = cut.subset
+        return 0 if name is None else self.subsets.setdefault(name, len(self.subsets) + 1)
 
     def twice(self) -> set[int]:
         """Hashes that occur more than once."""
@@ -187,42 +183,6 @@ def transcript(value: dict[str, Any]) -> str:
     """The text of a cut as it stands in a manifest."""
     supervisions = value.get("supervisions") or [{}]
     return supervisions[0].get("text") or ""
-
-
-def checked_cut(line: bytes, transcripts: bool) -> dict[str, Any] | str:
-    """The parsed line of a manifest, or what is wrong with it."""
-    try:
-        value = json.loads(line)
-    except ValueError as error:
-        return f"not valid JSON ({error})"
-    if not isinstance(value, dict) or value.get("type") not in ("MonoCut", "MultiCut"):
-        kind = value.get("type") if isinstance(value, dict) else type(value).__name__
-        return f"not a lhotse MonoCut or MultiCut (found {kind})"
-    if not isinstance(value.get("id"), str) or not value["id"]:
-        return "the cut has no id"
-    duration = value.get("duration")
-    if not isinstance(duration, int | float) or not math.isfinite(duration):
-        return f"duration {duration!r} is not a number"
-    if duration <= 0:
-        return f"duration is {duration}"
-    supervisions = value.get("supervisions") or []
-    if not isinstance(supervisions, list) or not all(isinstance(part, dict) for part in supervisions):
-        return "supervisions are not a list of objects"
-    if len(supervisions) > 1 or (transcripts and not supervisions):
-        return f"{len(supervisions)} supervisions instead of one"
-    if not all(isinstance(part.get("text"), str | None) for part in supervisions):
-        return f"the transcript is not text: {supervisions[0]['text']!r:.40}"
-    if transcripts and not transcript(value).strip():
-        return "the transcript is empty"
-    return value
-
-
-def _id(line: bytes) -> str | None:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return None
-    return value["id"] if isinstance(value, dict) and isinstance(value.get("id"), str) else None
 
 
 def _hash(id: str) -> int:

@@ -122,12 +122,12 @@ def pretrained_features(config: PretrainedConfig) -> PretrainedFeatures:
         raise FewerError("features of kind 'pretrained' need transformers: pip install 'fewer[hf]'") from error
     name = str(Path(config.model).expanduser()) if Path(config.model).expanduser().is_dir() else config.model
     with loading(name, f"features.model: cannot load {config.model}"), quiet_loading(name):
-        kind = AutoConfig.from_pretrained(name).model_type
+        kind = AutoConfig.from_pretrained(name, trust_remote_code=False).model_type
         if kind != "whisper" and kind not in WAVEFORM_MODELS:
             known = ", ".join(("whisper", *WAVEFORM_MODELS))
             raise FewerError(f"features.model: {config.model} is of type '{kind}'; known are {known}")
-        model = AutoModel.from_pretrained(name, dtype=torch.float32)
-        prepare = AutoFeatureExtractor.from_pretrained(name)
+        model = AutoModel.from_pretrained(name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True)
+        prepare = AutoFeatureExtractor.from_pretrained(name, trust_remote_code=False)
     if kind == "whisper":
         return WhisperFeatures(config, WhisperEncoder(model.encoder), prepare)
     return WaveformFeatures(config, model, prepare)

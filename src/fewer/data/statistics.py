@@ -85,12 +85,22 @@ class Statistics:
             with safe_open(path, framework="pt") as file:
                 measured = json.loads((file.metadata() or {}).get("features", "{}"))
                 tensors = [file.get_tensor(name) for name in ("count", "mean", "squares")]
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, ValueError, RecursionError) as error:
             raise FewerError(f"cannot read the feature statistics {path}: {error}; measure them again") from error
+        if not isinstance(measured, dict) or not _are_statistics(*tensors):
+            raise FewerError(f"{path} does not hold feature statistics; measure them again")
         changes = differences(measured, features.recipe())
         if changes:
             raise FewerError(f"{path} holds statistics of other features ({changes}); measure them again")
         return Statistics(int(tensors[0]), tensors[1], tensors[2])
+
+
+def _are_statistics(count: Tensor, mean: Tensor, squares: Tensor) -> bool:
+    """A number of frames, and two rows of finite numbers of one length."""
+    rows = mean.dim() == 1 and mean.shape == squares.shape and mean.dtype == squares.dtype == torch.float64
+    if count.dim() != 0 or count.dtype != torch.int64 or not rows or not 0 <= int(count) < 1 << 53:
+        return False
+    return bool(mean.isfinite().all() and squares.isfinite().all() and (squares >= 0).all())
 
 
 class Normaliser:

@@ -10,11 +10,15 @@ import soundfile
 import torch
 from torch import Tensor
 
-from fewer.data.audio import TOLERANCE, resample
+from fewer.data.audio import TOLERANCE, rate_problem, sample_problem
+from fewer.data.limits import LARGEST_SECOND
+from fewer.data.resampling import resample
 from fewer.errors import FewerError
+from fewer.progress import say
 
 BLOCK = 1.0  # seconds that are read at once: what a damaged file may lose before the damage
 MARGIN = 64  # periods of the lower rate that a resampled block needs on either side, and more
+CANCELLED = 0.01  # share of the channels' power in their mean below which they cancel each other out
 FORMATS = "WAV, FLAC, OGG and MP3 files can be read; convert others, such as `ffmpeg -i in.m4a out.wav`"
 
 
@@ -39,6 +43,12 @@ class AudioStream:
             raise FewerError(f"{path}: {self._reason(error)}") from error
         if not about.frames:
             raise FewerError(f"{path}: the file holds no audio")
+        if problem := rate_problem(about.samplerate):
+            raise FewerError(f"{path}: {problem}; is the file damaged?")
+        if about.samplerate * about.channels > LARGEST_SECOND:
+            raise FewerError(
+                f"{path}: {about.channels} channels at {about.samplerate} Hz are too many; convert the file"
+            )
         self.frames, self.source_rate = about.frames, about.samplerate
         self.duration = self.frames / self.source_rate  # seconds, by the file's header
 
@@ -48,17 +58,23 @@ class AudioStream:
 
     def _read(self, size: int) -> Iterator[Tensor]:
         """Blocks as they are in the file. (size,)"""
-        done = 0
+        done, power, mixed_power = 0, 0.0, 0.0
         try:
             with Forward(str(self.path)) as stream:
                 while len(block := stream.read(size, dtype="float32", always_2d=True)):
-                    if not np.isfinite(block).all():
-                        raise FewerError(f"{self.path}: the audio holds samples that are not finite numbers")
+                    if problem := sample_problem(block):
+                        raise FewerError(f"{self.path}: {problem}")
                     done += len(block)
-                    yield torch.from_numpy(block.mean(axis=1))
+                    mixed = block.mean(axis=1)
+                    if block.shape[1] > 1:
+                        power += float(np.square(block, dtype=np.float64).sum()) / block.shape[1]
+                        mixed_power += float(np.square(mixed, dtype=np.float64).sum())
+                    yield torch.from_numpy(mixed)
         except (soundfile.SoundFileError, OSError) as error:
             where = f" after {done / self.source_rate:.1f} s" if done else ""
             raise FewerError(f"{self.path}: {self._reason(error)}{where}") from error
+        if mixed_power < CANCELLED * power:
+            say(f"{self.path}: the channels cancel each other out when they are mixed; transcribe one of them alone")
         if self.frames - done > TOLERANCE * self.source_rate:
             ends = f"the file ends after {done / self.source_rate:.1f} of {self.duration:.1f} s"
             raise FewerError(f"{self.path}: {ends}; is it complete?")

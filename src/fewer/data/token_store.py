@@ -20,8 +20,8 @@ from fewer.data.manifest import is_manifest, read_transcripts
 from fewer.data.spelling import Case, spell
 from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint, locked, read_json, write_json
-from fewer.progress import Bar, say
+from fewer.files import fingerprint, locked, read_json_object, write_json
+from fewer.progress import Bar, warn
 
 FORMAT = "fewer-tokens/1"
 UNKNOWN_SHARE = 1e-3  # of all labels; text with more unknown labels than that is reported, with examples
@@ -40,15 +40,18 @@ class TokenStore:
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        self.summary = read_json(self.folder / "store.json")
-        if self.summary.get("format") != FORMAT:
+        self.summary = read_json_object(self.folder / "store.json")
+        if self.summary.get("format") != FORMAT or self.summary.get("dtype") not in ("<u2", "<u4"):
             raise FewerError(f"{folder} is not a token store of this version of fewer; remove it to make it again")
         self._map()
 
     def _map(self) -> None:
+        for name in ("ends", "labels"):
+            if not (self.folder / name).is_file() or not (self.folder / name).stat().st_size:
+                raise FewerError(f"{self.folder} is damaged: its file {name} is missing or empty; remove it")
         self.ends = np.memmap(self.folder / "ends", "<u8", "r")  # (sentences,)
         self.labels = np.memmap(self.folder / "labels", self.summary["dtype"], "r")  # (all labels,)
-        if (len(self.ends), len(self.labels)) != (self.summary["sentences"], self.summary["labels"]):
+        if (len(self.ends), len(self.labels)) != (self.summary.get("sentences"), self.summary.get("labels")):
             raise FewerError(f"{self.folder} is damaged: its files have not the sizes that store.json says; remove it")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -126,7 +129,7 @@ def _report_unknown(store: TokenStore) -> None:
     if unknown <= UNKNOWN_SHARE * labels:
         return
     words = ", ".join(store.summary.get("examples", ()))
-    say(
+    warn(
         f"{', '.join(store.summary['files'])}: {unknown:,} of {labels:,} labels ({unknown / labels:.2%}) are unknown"
         f"{f', the first ones in: {words}' if words else ''}; is the text spelled as the tokenizer expects it?"
     )

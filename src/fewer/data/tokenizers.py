@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import sentencepiece
 
+from fewer.config import shown
 from fewer.data.spelling import fold_space
 from fewer.data.subword_nmt import SubwordNmtTokenizer
 from fewer.data.tokenizer import END, END_LABEL, UNKNOWN_LABEL, VERSION, Tokenizer
@@ -41,7 +42,7 @@ class _Listed(Tokenizer):
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        return cls(value["labels"])
+        return cls(_label_list(value["labels"]))
 
 
 class CharacterTokenizer(_Listed):
@@ -138,10 +139,12 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     if is_hugging_face(value):
         return WhisperTokenizer.beside_model(Path(path))
     known = {kind.kind: kind for kind in kinds}
-    if not isinstance(value, dict) or value.get("kind") not in known:
+    if not isinstance(value, dict) or str(value.get("kind")) not in known:
         raise FewerError(f"{path} is not a tokenizer of fewer: its `kind` must be one of {', '.join(known)}")
     if value.get("version") != VERSION:
-        raise FewerError(f"{path}: tokenizer version {value.get('version')!r}, but this fewer reads version {VERSION}")
+        raise FewerError(
+            f"{path}: tokenizer version {shown(value.get('version'))}, but this fewer reads version {VERSION}"
+        )
     try:
         return known[value["kind"]].from_json(value)
     except KeyError as error:
@@ -223,6 +226,13 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
 
 def _by_frequency(counts: Counter[str]) -> list[str]:
     return sorted(counts, key=lambda unit: (-counts[unit], unit))
+
+
+def _label_list(value: Any) -> list[str]:
+    """The labels of a tokenizer's file."""
+    if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+        raise ValueError("labels must be a list of strings")
+    return value
 
 
 def _check_labels(labels: list[str], ids: dict[str, int]) -> None:

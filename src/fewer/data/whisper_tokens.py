@@ -6,10 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from fewer.config import shown
 from fewer.data.spelling import fold_space
 from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint, read_json
+from fewer.files import fingerprint, read_json_object
 from fewer.hugging_face import loading
 
 WORD_MARK = "Ġ"  # how byte-level labels spell a blank
@@ -50,7 +51,7 @@ class WhisperTokenizer(Tokenizer):
         except ImportError as error:
             raise FewerError(NEEDED) from error
         with loading(folder, f"cannot load Whisper's tokenizer from {folder}"):
-            tokens = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+            tokens = AutoTokenizer.from_pretrained(folder, trust_remote_code=False).backend_tokenizer
             return cls(tokens, size, leading_space)
 
     @classmethod
@@ -58,10 +59,15 @@ class WhisperTokenizer(Tokenizer):
         """From the tokenizer.json of a model folder of transformers."""
         if not (path.parent / "config.json").exists():
             raise FewerError(f"{path} is a file of Hugging Face, but its model's config.json is not beside it")
-        config = read_json(path.parent / "config.json")
+        config = read_json_object(path.parent / "config.json")
         if config.get("model_type") != "whisper":
             raise FewerError(f"{path} belongs to a model of type {config.get('model_type')!r}, which is not Whisper")
-        return cls.from_pretrained(path.parent, config["vocab_size"])
+        size = config.get("vocab_size")
+        if not isinstance(size, int) or not 0 < size < 1 << 24:
+            raise FewerError(
+                f"{path.parent / 'config.json'}: vocab_size should be a number of labels (found {shown(size)})"
+            )
+        return cls.from_pretrained(path.parent, size)
 
     def encode(self, text: str) -> list[int]:
         text = fold_space(text)
@@ -95,6 +101,10 @@ class WhisperTokenizer(Tokenizer):
             tokens = tokenizers.Tokenizer.from_str(json.dumps(value["tokens"]))
         except Exception as error:  # the library raises no narrower kind
             raise ValueError(f"tokens: {error}") from error
+        if not isinstance(value["size"], int) or not 0 < value["size"] < 1 << 24:
+            raise ValueError(f"size: not a number of labels (found {shown(value['size'])})")
+        if not isinstance(value["leading_space"], bool):
+            raise ValueError(f"leading_space: neither true nor false (found {shown(value['leading_space'])})")
         return cls(tokens, value["size"], value["leading_space"])
 
     @cached_property

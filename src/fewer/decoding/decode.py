@@ -1,7 +1,6 @@
 """Decoding a set: batches by length, one search after another, N-best lists in the manifest's order."""
 
 import contextlib
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -197,4 +196,4 @@ def _in_order(parts: list[tuple[str, list[int]]]) -> Iterator[NBest]:
         streams = {path: stack.enter_context(open(path, "rb")) for path, _ in parts}
         for _, path, offset in sorted(places):
             streams[path].seek(offset)
-            yield parse_nbest(json.loads(streams[path].readline()), path)
+            yield parse_nbest(streams[path].readline(), path)

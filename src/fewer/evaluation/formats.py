@@ -264,7 +264,7 @@ def _seconds(field: str, path: str | Path, number: int) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise FewerError(f"{path}, line {number}: '{field}' is not a time in seconds")
+        raise FewerError(f"{path}, line {number}: '{field:.40}' is not a time in seconds")
     return seconds
 
 
@@ -274,4 +274,4 @@ def _confidence(field: str, path: str | Path, number: int) -> float | None:
     try:
         return float(field)
     except ValueError as error:
-        raise FewerError(f"{path}, line {number}: '{field}' is not a confidence") from error
+        raise FewerError(f"{path}, line {number}: '{field:.40}' is not a confidence") from error

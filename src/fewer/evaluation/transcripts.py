@@ -14,10 +14,10 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from fewer.data.cut_schema import ManifestCut, Supervision, check_line
 from fewer.data.lines import read_lines, read_raw_lines
-from fewer.data.manifest_index import checked_cut
 from fewer.data.spelling import fold_space
 from fewer.errors import FewerError
 from fewer.evaluation import formats
@@ -131,41 +131,42 @@ def _read_manifest(path: str | Path) -> Transcripts:
     texts: dict[str, str] = {}
     speakers: dict[str, str] = {}
     for number, cut in _cuts(path):
-        supervision = (cut.get("supervisions") or [{}])[0]
-        if supervision.get("text") is None:
-            raise FewerError(f"{path}, line {number}: cut {cut['id']} has no transcript")
-        if cut["id"] in texts:
-            raise FewerError(f"{path}, line {number}: utterance {cut['id']} is there twice")
-        texts[cut["id"]] = supervision["text"]
-        if supervision.get("speaker"):
-            speakers[cut["id"]] = supervision["speaker"]
+        supervision = _supervision(cut)
+        if supervision.text is None:
+            raise FewerError(f"{path}, line {number}: cut {cut.id} has no transcript")
+        if cut.id in texts:
+            raise FewerError(f"{path}, line {number}: utterance {cut.id} is there twice")
+        texts[cut.id] = supervision.text
+        if supervision.speaker:
+            speakers[cut.id] = supervision.speaker
     return Transcripts(texts, speakers)
 
 
-def _cuts(path: str | Path) -> Iterable[tuple[int, dict[str, Any]]]:
+def _cuts(path: str | Path) -> Iterable[tuple[int, ManifestCut]]:
     for number, line in enumerate(read_raw_lines(path), start=1):
-        cut = checked_cut(line, transcripts=False)
+        cut = check_line(line, transcripts=False)
         if isinstance(cut, str):
             raise FewerError(f"{path}, line {number}: {cut}")
         yield number, cut
+
+
+def _supervision(cut: ManifestCut) -> Supervision:
+    return cut.supervisions[0] if cut.supervisions else Supervision()
 
 
 def read_segments(path: str | Path) -> dict[str, Segment]:
     """Where each cut of a manifest lies: file, channel (0 is A, 1 is B), speaker and times."""
     segments: dict[str, Segment] = {}
     for number, cut in _cuts(path):
-        supervision = (cut.get("supervisions") or [{}])[0]
-        recording, channel = cut.get("recording") or {}, cut.get("channel", 0)
-        if not recording.get("id") or not isinstance(channel, int):
-            raise FewerError(f"{path}, line {number}: cut {cut['id']} is not of one channel of one recording")
-        start = float(cut.get("start", 0.0))
-        segments[cut["id"]] = Segment(
-            file=recording["id"],
-            channel=chr(ord("A") + channel),
-            speaker=supervision.get("speaker") or recording["id"],
-            start=start,
-            end=start + float(cut["duration"]),
-            text=supervision.get("text") or "",
+        if cut.recording is None or not cut.recording.id or not isinstance(cut.channel, int):
+            raise FewerError(f"{path}, line {number}: cut {cut.id} is not of one channel of one recording")
+        segments[cut.id] = Segment(
+            file=cut.recording.id,
+            channel=chr(ord("A") + cut.channel),
+            speaker=_supervision(cut).speaker or cut.recording.id,
+            start=cut.start,
+            end=cut.start + cut.duration,
+            text=cut.text,
         )
     return segments
 

@@ -29,10 +29,19 @@ from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource, NG
 from fewer.experiments.layers import train_values
 from fewer.experiments.results import results_of_run
 from fewer.experiments.separate import subtract_lm
-from fewer.files import atomic_write, fingerprint, read_json, write_json
+from fewer.files import (
+    atomic_write,
+    fingerprint,
+    is_leftover,
+    read_json,
+    read_json_object,
+    remove_leftovers,
+    write_json,
+)
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
+from fewer.locks import exclusive
 from fewer.progress import say, warn
 from fewer.recognisers.loader import load_recogniser
 from fewer.search.beam import SearchOptions
@@ -63,6 +72,11 @@ class Experiment:
 
     def run(self) -> dict[str, Any]:
         """All stages; returns the results."""
+        with exclusive(self.folder):
+            remove_leftovers(self.folder)
+            return self._run()
+
+    def _run(self) -> dict[str, Any]:
         self._open()
         with self._stage("tokenizer"):
             if self.config.tokenizer is not None:
@@ -90,13 +104,13 @@ class Experiment:
     def _open(self) -> None:
         """Note the configuration; refuse a folder that holds another experiment. It may go on in more processes."""
         path, now = self.folder / "experiment.json", json.loads(self.config.model_dump_json())
-        there = read_json(path) if path.exists() else now
+        there = read_json_object(path) if path.exists() else now
         if changed := [key for key in now if there.get(key) != now[key] and key != "processes"]:
             raise FewerError(
                 f"{self.folder} holds a run with another configuration ({', '.join(changed)} differ); "
                 "give another folder, or delete it to start anew"
             )
-        if not path.exists() and self.folder.exists() and any(self.folder.iterdir()):
+        if not path.exists() and self.folder.exists() and any(not is_leftover(path) for path in self.folder.iterdir()):
             raise FewerError(f"{self.folder} is not empty and not a run; give another folder")
         write_json(path, now)
 

@@ -50,7 +50,10 @@ def read_layers(source: str | Path, above: tuple[Path, ...] = ()) -> Any:
     if not isinstance(values, dict) or "base" not in values:
         return values
     beside = path.parent / str(values["base"])
-    base = read_layers(beside if beside.is_file() else values["base"], (*above, path))
+    try:
+        base = read_layers(beside if beside.is_file() else find(str(values["base"])), (*above, path))
+    except FewerError as error:
+        raise FewerError(f"{path}: base: {error}") from error
     return laid_over(base, {key: value for key, value in values.items() if key != "base"})
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fewer.config import parse_config
+from fewer.config import parse_config, shown
 from fewer.errors import FewerError
-from fewer.files import read_json, write_json
+from fewer.files import read_json_object, write_json
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.registry import all_methods
 from fewer.models.context import Context
@@ -67,9 +67,9 @@ def load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
     folder = Path(folder)
     if not (folder / FACTS).exists():
         raise FewerError(f"{folder} holds no internal LM (no {FACTS}); make one with `fewer ilm`")
-    facts = read_json(folder / FACTS)
+    facts = read_json_object(folder / FACTS)
     if facts.get("format") != FORMAT:
-        raise FewerError(f"{folder / FACTS}: format {facts.get('format')!r}, but this version reads {FORMAT}")
+        raise FewerError(f"{folder / FACTS}: format {shown(facts.get('format'))}, but this version reads {FORMAT}")
     config = parse_config(IlmConfig, facts.get("config"), folder / FACTS)
     if facts.get("recogniser") != recogniser.fingerprint:
         raise FewerError(f"{folder} was estimated from another recogniser; estimate it anew with `fewer ilm`")

@@ -1,10 +1,12 @@
 """Everything that the page shows, read from a run folder. What a run does not have is left out."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, Field
 
+from fewer.config import parse_config
 from fewer.errors import FewerError
 from fewer.evaluation.normalise import load_normaliser
 from fewer.files import read_json
@@ -14,6 +16,7 @@ from fewer.report.lists import SCALE_STEP, TextStore, pack_best, pack_list, pack
 from fewer.report.methods import facts_of
 from fewer.report.results import Results, Row
 from fewer.training.records import CURVES, read_curves
+from fewer.tuning.store import read_tuned
 from fewer.tuning.surface import Surface
 
 CURVE_POINTS = 200  # at most, of each curve
@@ -109,9 +112,11 @@ def _surfaces(run: Path, row: Row, blob: Blob) -> dict[str, Any] | None:
             found[name] = _surface(surface, f"{row.key}/{name}", blob)
     if not found:
         return None
-    tune = read_json(folder / "tune.json") if (folder / "tune.json").exists() else {}
-    points = [{"at": trial["parameters"], "wer": trial["wer"]} for trial in tune.get("trials", [])]
-    return {**found, "trials": points, "chosen": tune.get("parameters", {})}
+    if not (folder / "tune.json").exists():
+        return {**found, "trials": [], "chosen": {}}
+    tuned = read_tuned(folder / "tune.json")
+    points = [{"at": trial.parameters, "wer": trial.wer} for trial in tuned.trials]
+    return {**found, "trials": points, "chosen": tuned.parameters}
 
 
 def _surface(surface: Surface, name: str, blob: Blob) -> dict[str, Any]:
@@ -149,24 +154,37 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None or not np.isfinite(value) else round(float(value), 4)
 
 
+class _Utterance(BaseModel):
+    id: str
+    text: str
+    labels: list[str]
+    weights: list[list[Annotated[float, Field(ge=0, le=2)]]]  # (labels, frames)
+
+
+class _Attention(BaseModel):
+    """What attention.json says."""
+
+    utterances: list[_Utterance]
+
+
 def _attention(run: Path, blob: Blob) -> list[dict[str, Any]]:
     path = run / "attention.json"
     if not path.exists():
         return []
     found = []
-    for number, utterance in enumerate(read_json(path)["utterances"]):
-        weights = np.asarray(utterance["weights"], dtype=float)
-        if weights.ndim != 2 or len(weights) != len(utterance["labels"]):
+    for number, utterance in enumerate(parse_config(_Attention, read_json(path), path).utterances):
+        if len({len(row) for row in utterance.weights}) > 1 or len(utterance.weights) != len(utterance.labels):
             raise FewerError(
-                f"{path}: utterance {utterance['id']} has {len(utterance['labels'])} labels, but weights of the shape"
-                f" {weights.shape}; expected one row of weights for each label"
+                f"{path}: utterance {utterance.id} has {len(utterance.labels)} labels and {len(utterance.weights)} rows"
+                f" of weights; expected one row for each label, all of one length"
             )
+        weights = np.array(utterance.weights, dtype=float).reshape(len(utterance.labels), -1)
         levels = np.clip(np.rint(weights * ATTENTION_LEVELS), 0, ATTENTION_LEVELS)
         found.append(
             {
-                "id": utterance["id"],
-                "text": utterance["text"],
-                "labels": utterance["labels"],
+                "id": utterance.id,
+                "text": utterance.text,
+                "labels": utterance.labels,
                 "frames": weights.shape[1],
                 "weights": blob.add(f"attention/{number}", levels, "u8"),
             }

@@ -92,12 +92,15 @@ class Centring(Rule):
         ids = None if self.suppression is None else self.suppression.ids(step)
         if ids is not None:
             expected.index_fill_(1, ids, 0.0)
-        ends = expected[:, step.end].clone()  # (rows,)
+        end = expected[:, step.end].clone()  # (rows,)
+        expected[:, step.end] = 0.0
+        rest = expected.sum(-1)  # (rows,)
         for place in centred:
-            by = self.end_scored_by
-            expected[:, step.end] = ends if by is None or step.terms[place] in by else 0.0
-            mean = torch.linalg.vecdot(expected, log_probs[place]) / expected.sum(-1).clamp_min(LEAST)
-            log_probs[place] -= mean[:, None]
+            said = log_probs[place]  # (rows, V)
+            total, mean = rest, torch.linalg.vecdot(expected, said)
+            if self.end_scored_by is None or step.terms[place] in self.end_scored_by:
+                total, mean = rest + end, mean + end * said[:, step.end]
+            said -= (mean / total.clamp_min(LEAST))[:, None]
 
 
 class EndScoredBy(Rule):
@@ -110,21 +113,6 @@ class EndScoredBy(Rule):
         for place, term in enumerate(step.terms):
             if term not in self.terms:
                 log_probs[place, :, step.end] = 0.0
-
-
-class EndMargin(Rule):
-    """A hypothesis may end only where the recogniser itself finds that about as likely as its best other label."""
-
-    def __init__(self, margin: float, by: str = "aed"):
-        """margin: nats by which the end may be less likely."""
-        self.margin, self.by = margin, by
-
-    def restrict(self, combined: Tensor, log_probs: Tensor, step: Step) -> None:
-        scores = log_probs[step.terms.index(self.by)].masked_fill(combined.isneginf(), float("-inf"))  # (rows, V)
-        end = scores[:, step.end].clone()
-        scores[:, step.end] = float("-inf")
-        too_early = end < scores.amax(-1) - self.margin
-        combined[:, step.end].masked_fill_(too_early, float("-inf"))
 
 
 class NoLoops(Rule):

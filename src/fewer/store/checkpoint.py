@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic_core import from_json
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -44,7 +45,9 @@ def load_tensors(path: str | Path, advice: str = "is this the right file?") -> t
     """Read a safetensors file and its facts; a damaged one is an error that names it and gives `advice`."""
     try:
         with safe_open(path, framework="pt") as stream:
-            facts = json.loads((stream.metadata() or {}).get("fewer", "{}"))
+            facts = from_json((stream.metadata() or {}).get("fewer", "{}"))
+            if not isinstance(facts, dict):
+                raise ValueError("its facts are not a JSON object")
             return {name: stream.get_tensor(name) for name in stream.keys()}, facts  # noqa: SIM118
     except FileNotFoundError as error:
         raise FewerError(f"cannot read {path}: no such file; {advice}") from error
@@ -117,6 +120,10 @@ def load_matching(
     if surplus := sorted(weights.keys() - expected.keys()):
         raise FewerError(f"{source} has weights '{surplus[0]}' that the model does not: another model's file?")
     for name, tensor in expected.items():
+        if weights[name].is_floating_point() != tensor.is_floating_point():
+            raise FewerError(f"{source}: '{name}' holds {weights[name].dtype}, but the model's {tensor.dtype}")
+        if not bool(weights[name].isfinite().all()):
+            raise FewerError(f"{source}: '{name}' holds numbers that are not finite; the file is damaged")
         if weights[name].shape != tensor.shape:
             found, wanted = list(weights[name].shape), list(tensor.shape)
             raise FewerError(f"{source}: '{name}' is {found}, but the model's is {wanted}: another model's file?")

@@ -112,11 +112,13 @@ def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
     except ImportError as error:
         raise FewerError("Hugging Face LMs need transformers: pip install 'fewer[hf]'") from error
     with loading(source, f"{source} is not a causal language model that transformers can load"), quiet_loading(source):
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(
+            source, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
+        )
         local = Path(source).is_dir()
         if local and not any((Path(source) / name).exists() for name in TOKENIZER_FILES):
             return model, None
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     if tokenizer.eos_token_id is None:
         raise FewerError(f"{source}: its tokenizer names no end-of-text token")
     return model, tokenizer

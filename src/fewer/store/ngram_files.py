@@ -8,10 +8,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from fewer.config import shortened
 from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint
 from fewer.models.ngram import DuplicateNGram, MissingHistory, NGram
 from fewer.store.arpa import Arpa, read_arpa, write_arpa
+from fewer.store.ngram_check import ngram_problem
 
 FORMAT = "fewer-ngram/1"
 ARPA_SUFFIXES, BINARY_SUFFIX = (".arpa", ".arpa.gz"), ".safetensors"
@@ -66,7 +68,18 @@ def write_binary(path: str | Path, model: NGram, format: str, metadata: dict[str
     tensors = {name: t.float() if t.is_floating_point() else t for name, t in model.tensors().items()}
     data = save(tensors, {"format": format, "end": str(model.end), **metadata})
     with atomic_write(path, "wb") as stream:
-        stream.write(data)
+        for part in _with_sorted_metadata(data):
+            stream.write(part)
+
+
+def _with_sorted_metadata(data: bytes) -> tuple[bytes, memoryview]:
+    """A safetensors file whose bytes depend on its contents alone: the library writes metadata in random order."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of 8
+    return len(text).to_bytes(8, "little") + text, memoryview(data)[8 + length :]
 
 
 def binary_format(path: str | Path) -> str | None:
@@ -86,15 +99,18 @@ def read_binary(path: str | Path, format: str) -> tuple[NGram, dict[str, str]]:
             if metadata.get("format") != format:
                 raise FewerError(f"{path} is of format {metadata.get('format')}, but {format} is needed here")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return NGram(**tensors, end=int(metadata["end"])), metadata
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise FewerError(f"cannot read {path} as an n-gram model: {error}") from error
+        end = int(metadata["end"])
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise FewerError(f"cannot read {path} as an n-gram model: {shortened(str(error), 200)}") from error
+    if problem := ngram_problem(tensors, end):
+        raise FewerError(f"{path} is not a usable n-gram model: {problem}; make it again with `fewer ngram`")
+    return NGram(**tensors, end=end), metadata
 
 
 def _load_binary(path: str | Path, labels: Sequence[str], end: int) -> NGram:
     model, metadata = read_binary(path, FORMAT)
     _check_size(path, len(labels), model.vocab_size)
-    if metadata["labels"] != labels_fingerprint(labels) or model.end != end:
+    if metadata.get("labels") != labels_fingerprint(labels) or model.end != end:
         raise FewerError(f"{path} was made with another tokenizer: its labels are not the model's own")
     return model
 

@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
+from pydantic import TypeAdapter
+
+from fewer.config import parse_json
 from fewer.errors import FewerError
 from fewer.models.ngram import NGram
 from fewer.models.word_ngram import Piece, WordNGram, WordNGramConfig
@@ -27,6 +30,7 @@ SENTENCEPIECE_MARK, GPT2_MARK, CONTINUES = "▁", "Ġ", "@@"
 SPECIAL = re.compile(r"<\|.*\|>")  # labels that write nothing, as Whisper's tasks and time stamps
 
 
+WORDS, UNKNOWN = TypeAdapter(list[str]), TypeAdapter(int | None)
 ZERO = -100.0  # natural logarithm of a probability that stands for "never"
 
 
@@ -77,13 +81,25 @@ def read_word_lm(path: str | Path) -> WordLm:
     """Read a word-level ARPA file, or what `save_word_lm` made of one, which loads faster."""
     if str(path).endswith(BINARY_SUFFIX):
         model, metadata = read_binary(path, WORD_FORMAT)
-        lm = WordLm(model, json.loads(metadata["words"]), json.loads(metadata["unknown"]))
+        lm = WordLm(model, *_words_of(path, metadata, model.vocab_size))
     else:
         arpa = read_arpa(path)
         lm = WordLm(ngram_of_arpa(path, arpa).float(), arpa.labels, arpa.unknown)
     if len(lm.words) <= 1 + (lm.unknown is not None):
         raise FewerError(f"{path}: there are no words in this model")
     return lm
+
+
+def _words_of(path: str | Path, metadata: dict[str, str], size: int) -> tuple[list[str], int | None]:
+    """The words that a binary file lists, and which of them is <unk>."""
+    try:
+        words = parse_json(WORDS, metadata.get("words", ""), f"{path}, words")
+        unknown = parse_json(UNKNOWN, metadata.get("unknown", ""), f"{path}, unknown")
+    except FewerError as error:
+        raise FewerError(f"{error}; make the file again") from error
+    if len(words) != size or (unknown is not None and not 0 <= unknown < size):
+        raise FewerError(f"{path} is not a usable n-gram model: it lists {len(words)} words, but has {size}")
+    return words, unknown
 
 
 def save_word_lm(path: str | Path, lm: WordLm) -> None:

@@ -3,13 +3,29 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from fewer.config import parse_json
+from fewer.data.lines import read_raw_lines
 from fewer.errors import FewerError
 from fewer.files import atomic_write
 from fewer.progress import say
 
 CURVES, LOG = "curves.jsonl", "train.log"
+
+
+class Point(BaseModel):
+    """A line of the curves; further values are numbers."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, int | float | None]
+    kind: Literal["step", "sub_epoch"]
+    step: int = Field(ge=0)
+
+
+POINT = TypeAdapter(Point)
 
 
 class Records:
@@ -47,12 +63,13 @@ def read_curves(folder: str | Path) -> list[dict[str, Any]]:
     path = Path(folder) / CURVES
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    whole = (line for line in read_raw_lines(path) if line.endswith(b"\n"))
+    points = [parse_json(POINT, line, f"{path}, line {number}") for number, line in enumerate(whole, start=1)]
+    return [point.model_dump() for point in points]
 
 
 def _is_before(line: dict[str, Any], step: int, sub_epochs: int) -> bool:
-    return line["step"] <= step if line["kind"] == "step" else line["sub_epoch"] <= sub_epochs
+    return line["step"] <= step if line["kind"] == "step" else line.get("sub_epoch", 0) <= sub_epochs
 
 
 def _board(folder: Path, step: int) -> Any:

@@ -3,6 +3,8 @@
 import json
 import platform
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +21,8 @@ from fewer.data.token_store import TokenStore, store_tokens
 from fewer.data.tokenizer import Tokenizer
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint, read_json, write_json
+from fewer.files import fingerprint, read_json_object, remove_leftovers, write_json
+from fewer.locks import exclusive
 from fewer.models.aed import AED
 from fewer.store.model_folder import (
     CONFIG,
@@ -62,9 +65,25 @@ def train_model(config: TrainConfig, folder: str | Path, fall_back: bool = False
         _train(config, Path(folder), fall_back, world)
 
 
+@contextmanager
+def _alone_in(folder: Path, world: World) -> Iterator[None]:
+    """The processes of one training share its folder; another training has to wait for its own turn."""
+    if not world.first:
+        yield
+        return
+    with exclusive(folder):
+        remove_leftovers(folder)
+        yield
+
+
 def _train(config: TrainConfig, folder: Path, fall_back: bool, world: World) -> None:
     tokenizer = load_tokenizer(config.tokenizer)
     check_labels(config.model, tokenizer, config.tokenizer)
+    with _alone_in(folder, world):
+        _train_alone(config, folder, fall_back, world, tokenizer)
+
+
+def _train_alone(config: TrainConfig, folder: Path, fall_back: bool, world: World, tokenizer: Tokenizer) -> None:
     if world.first:
         open_folder(config, folder, tokenizer, world)
     world.wait()
@@ -90,9 +109,17 @@ def open_folder(config: TrainConfig, folder: Path, tokenizer: Tokenizer, world: 
     else:
         write_config(folder, config.model_dump(mode="json"))
     tokenizer.save(folder / TOKENIZER)
-    runs = read_json(folder / "run.json")["starts"] if (folder / "run.json").exists() else []
+    runs = _starts(folder / "run.json")
     start = {"time": time.strftime("%Y-%m-%d %H:%M:%S"), "processes": world.size, "device": str(world.device)}
     write_json(folder / "run.json", {"seed": config.seed, "starts": [*runs, start | {"versions": versions()}]})
+
+
+def _starts(path: Path) -> list[Any]:
+    """How often a run was started before."""
+    starts = read_json_object(path).get("starts") if path.exists() else []
+    if not isinstance(starts, list):
+        raise FewerError(f"{path}: `starts` is not a list; delete the file, which only keeps notes")
+    return starts
 
 
 def versions() -> dict[str, str]:

@@ -5,6 +5,7 @@ finished sub-epochs, and a step's batches are a function of the sub-epoch. So a 
 a few numbers only, and a run that was killed ends in the same weights as one that was not.
 """
 
+import json
 import math
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
@@ -22,7 +23,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from fewer.compute.bfloat16 import check_bfloat16
 from fewer.compute.world import World
-from fewer.config import Config
+from fewer.config import Config, complaints
 from fewer.data.plan import Plan
 from fewer.errors import FewerError
 from fewer.progress import Bar
@@ -84,6 +85,14 @@ class Progress:
         return best
 
 
+def _progress(value: Any, source: Path) -> Progress:
+    """What a checkpoint says of where the run stands."""
+    try:
+        return TypeAdapter(Progress).validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        raise FewerError(f"{complaints(error, source)}; delete the newest checkpoint there") from error
+
+
 class Trainer:
     """Trains a task's module in a run folder, going on from the last checkpoint there."""
 
@@ -126,12 +135,12 @@ class Trainer:
             self.progress = Progress(stage=self.task.stage(1))
             self._use(self._built(self.progress.stage))
             return
-        if checkpoint.facts["fingerprint"] != self.fingerprint:
+        if checkpoint.facts.get("fingerprint") != self.fingerprint:
             raise FewerError(
                 f"{self.folder} holds a run with another configuration or other data; "
                 "give another folder, or delete this one to start anew"
             )
-        self.progress = Progress(**checkpoint.facts["progress"])
+        self.progress = _progress(checkpoint.facts.get("progress"), self.checkpoints.folder)
         begun = len(self.progress.history) + (self.progress.step > 0)
         if begun > self.config.sub_epochs:
             raise FewerError(

@@ -4,10 +4,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from fewer.config import parse_config
 from fewer.errors import FewerError
 from fewer.evaluation.guards import UtteranceSet
 from fewer.files import read_json, write_json
-from fewer.search.nbest import Header, LengthPolicy, NBest, read_header, read_nbest, write_nbest
+from fewer.search.nbest import Header, LengthPolicy, NBest, Scale, read_header, read_nbest, write_nbest
 from fewer.tuning.space import Scales
 from fewer.tuning.tune import Decode, Trial, TuneOptions, TuneResult
 
@@ -119,13 +122,49 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def load_scales(path: str | Path) -> tuple[Scales, UtteranceSet]:
     """The scales that a tune.json holds, and the set on which they were tuned."""
+    tuned = read_tuned(path)
+    scales = Scales(dict(tuned.scales), LengthPolicy(tuned.length.exponent, tuned.length.reward))
+    return scales, UtteranceSet(tuned.tuned_on.name, tuned.tuned_on.fingerprint)
+
+
+class _Facts(BaseModel):
+    """Of what a tune.json says, further keys are of no concern here."""
+
+    model_config = ConfigDict(allow_inf_nan=False, frozen=True)
+
+
+class TunedOn(_Facts):
+    name: str
+    fingerprint: str
+
+
+class TunedLength(_Facts):
+    exponent: float = Field(default=1.0, ge=-100, le=100)
+    reward: Scale = 0.0
+
+
+class TunedTrial(_Facts):
+    parameters: dict[str, float]
+    wer: float
+
+
+class Tuned(_Facts):
+    """What is read from a tune.json."""
+
+    format: str
+    tuned_on: TunedOn
+    scales: dict[str, Scale]
+    length: TunedLength
+    parameters: dict[str, float] = Field(default={})
+    trials: list[TunedTrial] = Field(default=[])
+
+
+def read_tuned(path: str | Path) -> Tuned:
+    """A tune.json, checked."""
     value = read_json(path)
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise FewerError(f"{path} is not a tune.json of `fewer tune` (format {FORMAT})")
     try:
-        scales = Scales(
-            {term: float(scale) for term, scale in value["scales"].items()}, LengthPolicy(**value["length"])
-        )
-        return scales, UtteranceSet(**value["tuned_on"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FewerError(f"{path}: the field {error} is missing or wrong; run `fewer tune` again") from error
+        return parse_config(Tuned, value, path)
+    except FewerError as error:
+        raise FewerError(f"{error}; run `fewer tune` again") from error

@@ -6,6 +6,7 @@ anywhere inside (scores are linear in the scales) and are left out first; this i
 """
 
 import itertools
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fewer.config import shortened
 from fewer.errors import FewerError
 from fewer.evaluation.wer import percent
 from fewer.files import atomic_write
 from fewer.tuning.pool import Pool
 from fewer.tuning.space import Scales, Space
 
+LARGEST_SURFACE = 1 << 30  # bytes of an unpacked file
 WORDS_SHIFT = 31  # bits for the errors of a corpus
 MARGIN = 1e-9  # relative; a hypothesis is beaten only by more than rounding could undo
 
@@ -54,13 +57,31 @@ class Surface:
     @classmethod
     def load(cls, path: str | Path) -> "Surface":
         try:
-            with np.load(path) as file:
+            with zipfile.ZipFile(path) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > LARGEST_SURFACE:
+                    raise ValueError(f"it unpacks to more than {LARGEST_SURFACE:,} bytes")
+            with np.load(path, allow_pickle=False) as file:
                 names = tuple(str(name) for name in file["names"])
                 axes = tuple(file[f"axis_{i}"] for i in range(len(names)))
                 at = {str(k): float(v) for k, v in zip(file["at_names"], file["at_values"], strict=True)}
-                return cls(names, axes, file["errors"], file["words"], at)
-        except (OSError, ValueError, KeyError) as error:
-            raise FewerError(f"{path} is not a WER surface of `fewer tune`: {error}") from error
+                read = cls(names, axes, file["errors"], file["words"], at)
+            read.check()
+            return read
+        except Exception as error:  # damaged archives lead to whatever numpy, zipfile and zlib happen to raise
+            why = shortened(" ".join(str(error).split()))
+            raise FewerError(f"{path} is not a WER surface of `fewer tune`: {why}; run `fewer tune` again") from error
+
+    def check(self) -> None:
+        """A ValueError unless the parts fit each other."""
+        shape = tuple(len(axis) for axis in self.axes)
+        for axis in self.axes:
+            if axis.ndim != 1 or axis.dtype.kind != "f" or not np.isfinite(axis).all():
+                raise ValueError("an axis is not a row of finite numbers")
+        for name, counts in (("errors", self.errors), ("words", self.words)):
+            if counts.shape != shape or counts.dtype.kind not in "iu" or (counts < 0).any():
+                raise ValueError(f"{name} are not counts on the grid {list(shape)}")
+        if (self.words == 0).any():
+            raise ValueError("there are no reference words")
 
 
 def surface(

@@ -15,7 +15,7 @@ from fewer.data.corpora.disk_table import DiskTable
 from fewer.data.corpora.split import Split
 from fewer.data.corpora.texts import Case
 from fewer.errors import FewerError
-from fewer.files import atomic_write
+from fewer.files import AtomicFiles
 from fewer.progress import Bar, warn
 
 RATES = (8000, 16000)  # Hz; files of other rates need resampling
@@ -68,10 +68,10 @@ def prepare(corpus: str, source: Path, out: Path, options: PrepareOptions | None
                 one.read()
         except OSError as error:
             raise FewerError(f"cannot read {error.filename or source}: {error.strerror or error}") from error
-        files = stack.enter_context(ExitStack())  # the files take their names when all of them are written
+        files = stack.enter_context(AtomicFiles())
 
         def create(name: str) -> IO[str]:
-            return files.enter_context(atomic_write(out / name))
+            return files.open(out / name)
 
         summaries = [summary for one in gathered for summary in one.write(create)]
     for one in gathered:

@@ -173,11 +173,13 @@ def load_whisper(
     name = str(path) if path.is_dir() else str(source)
     missing = "" if path.is_dir() else ", which is no folder here either"
     with loading(name, f"cannot load the Whisper {source}{missing}"), quiet_loading(name):
-        config = AutoConfig.from_pretrained(name)
+        config = AutoConfig.from_pretrained(name, trust_remote_code=False)
         _check_kind(config, source)
         if (path / GENERATION).exists():
             read_json(path / GENERATION)  # transformers would do without a damaged one
-        model = WhisperForConditionalGeneration.from_pretrained(name, dtype=torch.float32).to(device)
+        model = WhisperForConditionalGeneration.from_pretrained(
+            name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
+        ).to(device)
     return around_whisper(model, language, task, name)
 
 
@@ -189,7 +191,7 @@ def around_whisper(
 
     name = str(model.config.name_or_path if source is None else source)
     with loading(name, f"cannot load what the Whisper {name} hears"):
-        extractor = WhisperFeatureExtractor.from_pretrained(name)
+        extractor = WhisperFeatureExtractor.from_pretrained(name, trust_remote_code=False)
     blanks = language not in NO_BLANKS or task == "translate"
     tokenizer = WhisperTokenizer.from_pretrained(name, model.config.vocab_size, leading_space=blanks)
     return WhisperRecogniser(model, tokenizer, extractor, language, task, _normaliser(name, language, task))

@@ -1,0 +1,33 @@
+"""python -m tests.kills --kills 20: SIGKILL at random moments of long commands; 1 if anything differs afterwards."""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.kills.commands import COMMANDS, make_world
+from tests.kills.tool import kills
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.kills", description=__doc__)
+    parser.add_argument("--kills", type=int, default=20, help="of each command")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--command", action="append", help="only this one; repeat")
+    options = parser.parse_args()
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder:
+        world = make_world(Path(folder) / "world")
+        for command in COMMANDS:
+            if options.command and command.name not in options.command:
+                continue
+            found = kills(command, world, Path(folder) / command.name, options.kills, options.seed)
+            bad += len(found)
+            print(f"{command.name:<12}{options.kills:>4} kills, {len(found)} differ", flush=True)
+            for outcome in found:
+                print(f"    killed after {outcome.after:.2f} s: {outcome.problem}")
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()
