@@ -11,15 +11,20 @@ from fewer.cli import COMMANDS
 from fewer.cli.main import app
 from tests.cli.running import Fewer
 
-NAMES = {"ilm": "estimate_ilm", "report": "write_report"}  # functions that are not called as their command
+NAMES = {
+    "ilm": "estimate_ilm",
+    "report": "write_report",
+    "import-returnn": "import_returnn",
+}  # functions that are not called as their command
 SHELL_ONLY = {  # options for what Python programs do themselves
-    "json", "per_speaker", "alignments", "write_ref", "write_hyp", "dry_run", "gpu", "output", "fix", "tie", "limit", "out"
+    "json", "per_speaker", "alignments", "write_ref", "write_hyp", "dry_run", "output", "fix", "tie", "limit", "out",
+    "gpu"
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_commands_and_functions_have_the_same_options_and_defaults(verb: str) -> None:
-    functions = [getattr(fewer, NAMES.get(verb, verb.replace("-", "_")))]
+    functions = [getattr(fewer, NAMES.get(verb, verb))]
     if verb == "transcribe":
         functions += [fewer.Model.transcribe, fewer.load]
     known = {name: one for function in functions for name, one in inspect.signature(function).parameters.items()}

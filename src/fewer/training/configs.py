@@ -32,6 +32,7 @@ class ExpectedSpeech(Config):
     utterances: int = Field(ge=1)
     hours: float = Field(gt=0)
     labels: int = Field(ge=1)  # end labels counted
+    vocab_size: int | None = Field(default=None, ge=1)  # of the model, where the tokenizer is not there either
 
 
 class ExpectedText(Config):
@@ -39,6 +40,7 @@ class ExpectedText(Config):
 
     sentences: int = Field(ge=1)
     labels: int = Field(ge=1)  # end labels counted
+    vocab_size: int | None = Field(default=None, ge=1)  # of the model, where the tokenizer is not there either
 
 
 class SpeechConfig(Config):
@@ -148,10 +150,17 @@ def parse_train_config(values: Any, source: str | Path) -> TrainConfig:
     kind = model.get("kind", "aed") if isinstance(model, dict) else None
     if not isinstance(model, dict) or kind not in KINDS:
         raise FewerError(f"{source}: model.kind: what is to be trained? one of {', '.join(KINDS)} (found {kind!r})")
-    tokenizer = values.get("tokenizer")
-    if "vocab_size" not in model and isinstance(tokenizer, str) and Path(tokenizer).exists():
-        values = values | {"model": model | {"vocab_size": load_tokenizer(tokenizer).size}}
+    if "vocab_size" not in model and (size := _labels(values)) is not None:
+        values = values | {"model": model | {"vocab_size": size}}
     return parse_config(KINDS[kind], values, source)
+
+
+def _labels(values: dict[str, Any]) -> int | None:
+    """How many labels the tokenizer has; if it is not there, how many are expected."""
+    tokenizer, expected = values.get("tokenizer"), values.get("expected")
+    if isinstance(tokenizer, str) and Path(tokenizer).exists():
+        return load_tokenizer(tokenizer).size
+    return expected.get("vocab_size") if isinstance(expected, dict) else None
 
 
 def effective(config: TrainConfig, only_set: bool = False, ending: bool = False) -> dict[str, Any]:
