@@ -1,7 +1,7 @@
 """The demo: text-only domain adaptation on a corpus that it makes itself.
 
-A recogniser learns from speech of one domain (talk in a house); an LM learns from text of another (reports from a
-harbour). Every method of the paper then recognises harbour speech.
+A recogniser learns from speech of a source domain (home-assistant commands); an LM learns from text of a target domain
+(harbour announcements). Every method of the paper then recognises speech of the target domain.
 """
 
 from dataclasses import dataclass, field
@@ -80,7 +80,7 @@ def demo(folder: str | Path = "demo", quick: bool = False, seed: int = 1) -> dic
 def _demo(folder: Path, quick: bool, seed: int) -> dict[str, Any]:
     corpus = folder / "corpus"
     size = QUICK if quick else Size()
-    say("Speech and text: a house (heard and transcribed) and a harbour (read about only).")
+    say("Source domain: transcribed speech of home-assistant commands. Target domain: text of harbour announcements.")
     make_corpus(corpus, size.corpus.model_copy(update={"seed": seed}))
     experiment = Experiment(demo_experiment(corpus, folder, size, seed), folder / "run")
     results = experiment.run()
@@ -146,7 +146,7 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
         "schedule": {"peak": 0.003, "newbob": {"decay": 0.5, "window": 1, "hold": 1, "relative_to_rate": False}},
     }
     values = {
-        "title": "fewer demo: from the house to the harbour, by text alone",
+        "title": "fewer demo: from home-assistant commands to harbour announcements, by text alone",
         "seed": seed,
         "tokenizer": {"text": [str(corpus / "source-text.txt")], "size": size.labels},
         "recognisers": {"aed": {"train": aed}},

@@ -1,4 +1,4 @@
-"""The two domains of the demo: what is said at home (the source), and what a harbour's log says (the target)."""
+"""The two domains of the demo: home-assistant commands (source) and harbour announcements (target)."""
 
 import functools
 from pathlib import Path
