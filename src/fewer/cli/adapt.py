@@ -21,7 +21,7 @@ def command(
         typer.Option(help="Instead of text: an n-gram file of labels or words, a folder of `fewer train`, or hf:NAME."),
     ] = None,
     words: Annotated[
-        Path | None, typer.Option(help="Names and terms to listen for: lines `term`, or `term`, tab, weight.")
+        Path | None, typer.Option(help="Hotwords, names and terms to reward: lines `term`, or `term`, tab, weight.")
     ] = None,
     dev: Annotated[
         Path | None, typer.Option(help="Manifest with transcripts: method and scales are chosen by its WER.")

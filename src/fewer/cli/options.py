@@ -9,7 +9,7 @@ Lm = Annotated[str | None, typer.Option(help="LM: a folder of `fewer train`, an 
 LmScale = Annotated[float | None, typer.Option(help="λ1, the weight of the LM; 0.3 if not given.")]
 Ilm = Annotated[Path | None, typer.Option(help="Internal language model: a folder of `fewer ilm`.")]
 IlmScale = Annotated[float | None, typer.Option(help="λ2, of what is subtracted; 0.2 if not given.")]
-Words = Annotated[Path | None, typer.Option(help="Names and terms to reward: lines `term`, tab, weight.")]
+Words = Annotated[Path | None, typer.Option(help="Hotwords to reward: lines `term`, or `term`, tab, weight.")]
 WordsScale = Annotated[float | None, typer.Option(help="What their weights are multiplied by; 1 if not given.")]
 LengthExponent = Annotated[
     float | None, typer.Option(help="Scores are divided by length to this power; 0: not; 1 if not given.")
