@@ -24,7 +24,7 @@ SHELL_ONLY = {  # options for what Python programs do themselves
 
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_commands_and_functions_have_the_same_options_and_defaults(verb: str) -> None:
-    functions = [getattr(fewer, NAMES.get(verb, verb))]
+    functions = [getattr(fewer, NAMES.get(verb, verb.replace("-", "_")))]
     if verb == "transcribe":
         functions += [fewer.Model.transcribe, fewer.load]
     known = {name: one for function in functions for name, one in inspect.signature(function).parameters.items()}
