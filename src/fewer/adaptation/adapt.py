@@ -135,8 +135,7 @@ class Adaptation:
             **facts,
             **kept,
         )
-        write_bundle(out, bundle, {names[term]: path for term, path in parts.items() if path is not None})
-        return bundle
+        return write_bundle(out, bundle, {names[term]: path for term, path in parts.items() if path is not None})
 
     def _lm(self) -> tuple[Path | None, dict[str, Any]]:
         options = self.options

@@ -213,8 +213,11 @@ def _load_base(folder: Path, facts: BundleFacts, base: str | Path | None) -> Rec
     return load_recogniser(source, facts.language, facts.task)
 
 
-def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path]) -> None:
-    """Write the folder, complete or not at all. parts: what the bundle names, and where those files and folders are."""
+def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path]) -> BundleFacts:
+    """Write the folder, complete or not at all; returns the facts with checksums.
+
+    parts: what the bundle names, and where those files and folders are.
+    """
     out = Path(out)
     refuse_existing(out)
     temporary = out.with_name(f".{out.name}.tmp{os.getpid()}")
@@ -225,12 +228,14 @@ def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path])
             _copy(source, temporary / name)
         files = [path for path in sorted(temporary.rglob("*")) if path.is_file()]
         checksums = {path.relative_to(temporary).as_posix(): _checksum(path) for path in files}
-        write_json(temporary / FACTS, facts.model_copy(update={"checksums": checksums}).model_dump(mode="json"))
+        facts = facts.model_copy(update={"checksums": checksums})
+        write_json(temporary / FACTS, facts.model_dump(mode="json"))
         os.rename(temporary, out)
     except OSError as error:
         raise FewerError(f"cannot write {out}: {error.strerror or error}; is the disk full or read-only?") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+    return facts
 
 
 def refuse_existing(out: str | Path) -> None:
