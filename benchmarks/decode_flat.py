@@ -84,7 +84,7 @@ def main() -> None:
             decode(system, manifest, folder / f"{size}-out.jsonl", {}, options)
             cost = 1000 * (time.process_time() - began) / size
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            print(f"{size:5} utterances: {cost:7.1f} CPU-ms each, {memory:7.0f} MB at the most so far")
+            print(f"{size:5} utterances: {cost:7.1f} CPU-ms each, {memory:7.0f} MB at most so far")
             result[str(size)] = {"cpu_ms": round(cost, 1), "peak_mb": round(memory)}
     print(json.dumps(result))
 

@@ -150,9 +150,8 @@ def recordings(args: argparse.Namespace) -> Iterator[tuple[str, tuple[str, list[
         rng.shuffle(utterances)
         singles = up_to(most, [Recording(f"{name}-{utterance.id}", [utterance]) for utterance in utterances])
         yield f"{name}-clips", (name, singles)
-        rest = [recording.utterances[0] for recording in singles]
-        rng.shuffle(rest)
-        yield f"{name}-joined", (name, up_to(most, joined(f"{name}-joined", rest)))
+        rng.shuffle(utterances)
+        yield f"{name}-joined", (name, up_to(most, joined(f"{name}-joined", utterances)))
 
 
 def librispeech(folder: Path, speakers: Sequence[str] | None) -> list[list[Utterance]]:
@@ -208,7 +207,8 @@ def joined(name: str, utterances: Sequence[Utterance]) -> list[Recording]:
         if seconds >= LONG:
             groups.append([])
             seconds = 0.0
-    return [Recording(f"{name}-{number:03}", group) for number, group in enumerate(groups) if group]
+    marks = [zlib.crc32(" ".join(utterance.id for utterance in group).encode()) for group in groups]
+    return [Recording(f"{name}-{mark:08x}", group) for mark, group in zip(marks, groups, strict=True) if group]
 
 
 def duration(utterance: Utterance) -> float:

@@ -21,7 +21,17 @@ from fewer.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fewer.adaptation.processor import FusionProcessor
-    from fewer.api.making import demo, estimate_ilm, ngram, prepare, run, tokenizer, train, write_report
+    from fewer.api.making import (
+        demo,
+        estimate_ilm,
+        import_returnn,
+        ngram,
+        prepare,
+        run,
+        tokenizer,
+        train,
+        write_report,
+    )
     from fewer.api.model import Model, load
     from fewer.api.recognition import adapt, decode, rescore, transcribe, tune
     from fewer.api.results import Transcription
@@ -37,6 +47,7 @@ __all__ = [
     "decode",
     "demo",
     "estimate_ilm",
+    "import_returnn",
     "load",
     "ngram",
     "perplexity",
@@ -54,7 +65,7 @@ __all__ = [
 ]
 _HOMES = {
     "adaptation.processor": "FusionProcessor",
-    "api.making": "demo estimate_ilm ngram prepare run tokenizer train write_report",
+    "api.making": "demo estimate_ilm import_returnn ngram prepare run tokenizer train write_report",
     "api.model": "Model load",
     "api.recognition": "adapt decode rescore transcribe tune",
     "api.results": "Transcription",

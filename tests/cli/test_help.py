@@ -11,9 +11,14 @@ from fewer.cli import COMMANDS
 from fewer.cli.main import app
 from tests.cli.running import Fewer
 
-NAMES = {"ilm": "estimate_ilm", "report": "write_report"}  # functions that are not called as their command
+NAMES = {
+    "ilm": "estimate_ilm",
+    "report": "write_report",
+    "import-returnn": "import_returnn",
+}  # functions that are not called as their command
 SHELL_ONLY = {  # options for what Python programs do themselves
-    "json", "per_speaker", "alignments", "write_ref", "write_hyp", "dry_run", "output", "fix", "tie", "limit", "out"
+    "json", "per_speaker", "alignments", "write_ref", "write_hyp", "dry_run", "output", "fix", "tie", "limit", "out",
+    "gpu"
 }  # fmt: skip
 
 
@@ -23,7 +28,9 @@ def test_commands_and_functions_have_the_same_options_and_defaults(verb: str) ->
     if verb == "transcribe":
         functions += [fewer.Model.transcribe, fewer.load]
     known = {name: one for function in functions for name, one in inspect.signature(function).parameters.items()}
-    for name, option in inspect.signature(importlib.import_module(f"fewer.cli.{verb}").command).parameters.items():
+    for name, option in inspect.signature(
+        importlib.import_module(f"fewer.cli.{verb.replace('-', '_')}").command
+    ).parameters.items():
         if name in SHELL_ONLY - known.keys():
             continue
         ours, theirs = option.default, known[name].default

@@ -42,6 +42,14 @@ def test_a_tokenizer_from_subword_nmt(tmp_path):
     assert load_tokenizer(tmp_path / "t.json").encode("ab aab") == [1, 2, 1]
 
 
+def test_a_tokenizer_learnt_as_subword_nmt_does(tmp_path, sources):
+    result = fewer(*sources, tmp_path / "t.json", "--kind", "subword_nmt", "--merges", "10", "--case", "upper")
+    assert result.returncode == 0, result.stderr
+    tokenizer = load_tokenizer(tmp_path / "t.json")
+    assert len(tokenizer.merges) == 10
+    assert tokenizer.decode(tokenizer.encode("SHE SELLS THE SHORE")) == "SHE SELLS THE SHORE"
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -49,6 +57,7 @@ def test_a_tokenizer_from_subword_nmt(tmp_path):
         (["--size", "5"], "5 labels are too few"),
         (["--size", "30", "--kind", "characters"], "--size has no meaning"),
         (["--kind", "subword_nmt"], r"expected two symbols to merge"),
+        (["--merges", "30"], "--merges has no meaning for --kind bpe"),
     ],
 )
 def test_one_clear_error_and_no_file(tmp_path, sources, options, complaint):

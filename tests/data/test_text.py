@@ -134,6 +134,26 @@ def test_text_outside_the_vocabulary_names_file_and_line_and_leaves_nothing(tmp_
     assert store.summary["unknown"] == 1
 
 
+def test_much_unknown_text_is_reported_with_examples_each_time_it_is_used(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(token_store, "BLOCK", 2)
+    words = train_words(LINES)
+    known = words.decode([2])
+    path = write(
+        tmp_path / "text", [f"{known} 's </s>", known, f"{known} x1 </s>", *[f"{known} x{n}" for n in range(9)]]
+    )
+    for _ in range(2):
+        store_tokens([path], words, tmp_path, allow_unknown=True)
+        said = capsys.readouterr().err
+        assert (
+            f"{path}: 13 of 37 labels (35.14%) are unknown, the first ones in: 's, </s>, x1, x0, x2, x3, x4, x5;"
+            in said
+        )
+    monkeypatch.undo()
+    rare = write(tmp_path / "rare", [*[known] * 999, "</s>"])
+    store_tokens([rare], words, tmp_path, allow_unknown=True)
+    assert "unknown" not in capsys.readouterr().err
+
+
 def test_files_without_text_are_an_error(tmp_path):
     with pytest.raises(FewerError, match=r"there is no text in .*empty"):
         store_tokens([write(tmp_path / "empty", ["", " "])], CHARACTERS, tmp_path)

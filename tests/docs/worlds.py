@@ -12,9 +12,20 @@ from fewer.ilm.estimate import estimate_ilm
 from fewer.store.model_folder import load_model
 from fewer.store.ngram_files import save_ngram
 from fewer.training.ngram import estimate as estimate_ngram
-from tests.data.corpora.builders import fisher, hub5e00, hub5e01, rt03, tedlium2, write_audio, write_lines
-from tests.experiments.miniatures import said, write_chapter, write_gz, write_librispeech, write_switchboard
+from tests.data.corpora.builders import (
+    fisher,
+    hub5e00,
+    hub5e01,
+    rt03,
+    tedlium2,
+    write_audio,
+    write_lines,
+    write_lm_text,
+)
+from tests.experiments.miniatures import said, write_chapter, write_librispeech, write_switchboard
+from tests.golden.golden import arrays
 from tests.recognisers.tiny import make_whisper, noises, write_manifest
+from tests.store.tf_writer import write_checkpoint
 from tests.training.tones import PITCHES
 
 
@@ -63,14 +74,27 @@ def corpora(folder: Path, tones: Path) -> None:
     shutil.move(references, folder / "NIST_2001")
     shutil.move(rt03(folder / "raw"), folder / "LDC2007S10")
     tedlium2(folder)
-    (folder / "TEDLIUM_release2" / "LM").mkdir(exist_ok=True)
-    write_gz(folder / "TEDLIUM_release2" / "LM" / "news.en.gz", [said(rng, n) for n in range(40)])
+    write_lm_text(folder / "TEDLIUM_release2/LM/news.en.gz", *(f"{said(rng, n)} </s>" for n in range(40)))
+    published_model(folder)
     learners = folder / "speechocean762" / "train"
     for speaker in range(3):
         write_audio(learners.parent / "wav" / f"{speaker}.flac", [(0.5, 400)])
     write_lines(learners / "wav.scp", *(f"{speaker} wav/{speaker}.flac" for speaker in range(3)))
     write_lines(learners / "text", *(f"{speaker}\tWE CALL IT BEAR" for speaker in range(3)))
     write_lines(learners / "utt2spk", *(f"{speaker} 000{speaker}" for speaker in range(3)))
+
+
+def published_model(folder: Path) -> None:
+    """A recogniser as the authors' toolkit leaves it, small, with its configuration, labels and statistics."""
+    parameters = {name: v.numpy() for name, v in arrays("aed_lstm").items() if name.startswith("param:")}
+    write_checkpoint(folder / "net-model/network.295", {name[6:]: value for name, value in parameters.items()})
+    pools = {f"lstm{layer}_pool": {"pool_size": (size,)} for layer, size in enumerate((3, 2))}
+    audio = {"audio": {"features": "mfcc"}}
+    write_lines(folder / "lstmdec_1000d.config", f"network = {pools!r}", f"dev = {audio!r}")
+    write_lines(folder / "bpe.codes", "#version: 0.2", "a b</w>")
+    write_lines(folder / "bpe.vocab", repr({"</s>": 0, "<unk>": 1} | {f"x{label}": label for label in range(2, 30)}))
+    for name in ("mean", "std_dev"):
+        write_lines(folder / f"stats.{name}.txt", *["1.0"] * 40)
 
 
 def whisper(folder: Path, tones: Path) -> None:

@@ -15,7 +15,17 @@ from fewer.experiments.config import ExperimentConfig
 from fewer.experiments.experiment import train_values
 from fewer.experiments.layers import load_experiment
 from fewer.training.configs import AedTrainConfig, parse_train_config
-from tests.data.corpora.builders import Tones, fisher, hub5e00, hub5e01, rt03, tedlium2, write_audio, write_lines
+from tests.data.corpora.builders import (
+    Tones,
+    fisher,
+    hub5e00,
+    hub5e01,
+    rt03,
+    tedlium2,
+    write_audio,
+    write_lines,
+    write_lm_text,
+)
 from tests.experiments.test_training_recipes import shrunk
 from tests.training.tones import PITCHES
 
@@ -85,8 +95,9 @@ def write_corpora(root: Path) -> None:
     disc, nist = hub5e01(raw / "hub5e01")
     prepare("hub5e01", disc, data / "hub5", PrepareOptions(transcripts=nist))
     prepare("rt03", rt03(raw / "rt03"), data / "hub5")
-    prepare("tedlium2", tedlium2(raw), data / "tedlium2")
-    write_gz(data / "tedlium2" / "lm.txt.gz", [said(rng, number) for number in range(40)])
+    ted = tedlium2(raw)
+    write_lm_text(ted / "LM/more.en.gz", *(f"{said(rng, number)} </s>" for number in range(40)))
+    prepare("tedlium2", ted, data / "tedlium2")
     for name, train in (("librispeech", "train-960"), ("switchboard", "train-nodev")):
         train_sentencepiece(read_text(data / name / f"{train}.jsonl"), 12).save(data / name / "tokenizer.json")
 

@@ -11,6 +11,7 @@ from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource
 from fewer.experiments.layers import TABLES as FOLDER
 from fewer.experiments.layers import find, load_experiment, names
 from fewer.experiments.run import run_experiment
+from fewer.ilm.config import IlmConfig
 from fewer.report.paper import paper_table
 from fewer.training import cost
 from tests.cli.running import Fewer
@@ -18,7 +19,8 @@ from tests.experiments.miniatures import small_experiment, write_corpora
 
 TABLES = ["swb-lstm-ilme", "libri-lstm-ilme", "cross-lstm", "swb-small-dec", "libri-small-dec", "swb-ff-dec"]
 TABLES += ["libri-ff-dec"]
-ABLATIONS = ["swb-ablation-first", "libri-ablation-first", "swb-ablation-history"]
+ABLATIONS = ["swb-ablation-first", "libri-ablation-first", "swb-ablation-history", "libri-ablation-history"]
+ABLATIONS += ["swb-decoder-like", "libri-decoder-like"]
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +62,16 @@ def test_scales_are_tuned_as_in_the_paper(name: str) -> None:
     assert (config.tuning.space.length, config.tuning.space.step) == ("fixed", 0.01)
     assert config.normaliser.startswith("glm:") == name.startswith("swb")
     assert set(config.references) == (set(config.sets) if name.startswith("swb") else set())
+
+
+@pytest.mark.parametrize("name", [*TABLES, *ABLATIONS])
+def test_mini_lstms_are_trained_as_published(name: str) -> None:
+    options = load_experiment(name).ilm["mini_lstm"]
+    config = IlmConfig.model_validate({"method": "mini_lstm", **options})
+    swb = name.startswith("swb")
+    assert (config.sub_epochs, config.parts, config.l2) == ((10, 6, 1e-4) if swb else (8, 20, 1e-4))
+    assert config.newbob is not None
+    assert (config.newbob.decay, config.newbob.window, config.newbob.hold) == ((0.7, 6, 3) if swb else (0.9, 20, 3))
 
 
 def test_train_with_lm_has_a_recogniser_of_its_own_that_knows_the_lm() -> None:

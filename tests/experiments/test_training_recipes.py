@@ -114,10 +114,12 @@ def test_schedules_are_the_paper_s(name: str) -> None:
     starts = {"libri": [26, 31, 36, 41, 46], "swb": [21, 25, 29, 33, 37]}[name.split("-")[0]]
     starts = [31, 37, 43, 49, 55] if name == "libri-ff" else starts
     first, epochs, sub_epochs = (20_000, 15, 300) if name.startswith("libri") else (15_000, 100 / 3, 200)
+    large = 24 if name == "libri-ff" else 20 if name.startswith("libri") else 16  # sub-epochs with larger batches
     table = [(phase.first, phase.last, _network(phase), phase.max_size, phase.smoothing) for phase in phases(config)]
     ends = [start - 1 for start in starts[1:]]
     assert table == [
-        (1, starts[0] - 1, (2, 512, (6,)), first, 0.0),
+        (1, large, (2, 512, (6,)), first, 0.0),
+        (large + 1, starts[0] - 1, (2, 512, (6,)), 10_000, 0.0),
         (starts[0], ends[0], (3, 640, (3, 2)), 10_000, 0.0),
         (starts[1], ends[1], (4, 768, (3, 2)), 10_000, 0.0),
         (starts[2], ends[2], (5, 896, (3, 2)), 10_000, 0.0),
@@ -125,6 +127,9 @@ def test_schedules_are_the_paper_s(name: str) -> None:
         (starts[4], sub_epochs, (6, 1024, (3, 2)), 10_000, 0.1),
     ]
     assert config.sub_epochs / config.data.batches.sub_epochs == pytest.approx(epochs)
+    dropouts = [phase.model.encoder.dropout for phase in phases(config)[1:]]  # type: ignore[union-attr]
+    assert dropouts == pytest.approx([0.15, 0.1875, 0.225, 0.2625, 0.3, 0.3])
+    assert {phase.model.decoder.dropout for phase in phases(config)} == {0.3}  # type: ignore[union-attr]
 
 
 def _network(phase: cost.Phase) -> tuple[int, int, tuple[int, ...]]:
@@ -141,7 +146,7 @@ def test_every_recogniser_keeps_its_corpus_s_options(name: str) -> None:
     assert (schedule.warm_up_from, schedule.peak) == ((3e-4, 8e-4) if libri else (1e-4, 1e-3))
     assert (newbob.window, newbob.decay) == ((20, 0.9) if libri else (6, 0.7))
     assert (schedule.warm_up, newbob.threshold, newbob.hold, newbob.floor) == (10, -0.01, 3, 1 / 50)
-    assert (newbob.measure, newbob.relative_to_rate) == ("ce", True)
+    assert (newbob.measure, newbob.relative_to_rate, config.reduction) == ("smoothed", True, "sum")
     assert (batches.accumulate, batches.max_sequences, batches.order) == (2 if libri else 1, 200, "bins")
     curriculum = [(1, 20, "clean", None), (1, 5, None, 50), (5, 10, None, 150)] if libri else []
     assert [(rule.first, rule.last, rule.subsets, rule.max_mean_chars) for rule in batches.curriculum] == curriculum
@@ -150,7 +155,12 @@ def test_every_recogniser_keeps_its_corpus_s_options(name: str) -> None:
     assert (features.kind, features.dim, features.clip) == (("mfcc", 40, 3.0) if libri else ("gammatone", 40, None))
     assert (features.normalise, features.scale) == ("global" if libri else "scale", 3.0)
     assert config.augment == SpecAugmentConfig(schedule="librispeech" if libri else "switchboard")
-    assert (config.smoothing, config.ctc_scale, config.l2) == (0.1, 1.0, 1e-4)
+    assert (config.smoothing, config.ctc_scale) == (0.1, 1.0)
+    published = {"libri-ff": (0.0, None), "swb-ff": (5e-4, ("encoder", "state", "output"))}
+    assert (config.l2, config.l2_parts) == published.get(name, (1e-4, None))
+    assert config.growing is not None
+    assert (config.growing.new_layer, config.growing.scale_regularisation) == ("top", True)
+    assert config.model.decoder.joint_initial
     assert (config.model.encoder.dropout, config.model.decoder.dropout) == (0.3, 0.3)
     state = "feed_forward" if name.endswith("ff") else "lstm" if libri else "zoneout_lstm"
     assert config.model.decoder.state == state
@@ -267,8 +277,10 @@ def test_a_recogniser_in_small_passes_through_its_schedule(
     lines = finished(folder)
     assert len(lines) == config.sub_epochs
     stages = [line["stage"] for line in lines]
-    assert sorted(set(stages)) == [0, 1, 2, 3, 4]
-    assert [stages.index(stage) + 1 for stage in range(1, 5)] == list(config.growing.starts)
+    assert sorted(set(stages)) == [0, 1, 2, 3, 4, 5]
+    assert [stages.index(stage) + 1 for stage in range(1, 6)] == [*config.growing.starts, config.smoothing_from]
+    unsmoothed = [line["dev_smoothed"] == pytest.approx(line["dev_ce"]) for line in lines]
+    assert unsmoothed == [sub_epoch < config.smoothing_from for sub_epoch in range(1, config.sub_epochs + 1)]
     smoothed = [abs(line["train_loss"] - line["train_ce"] - line["train_ctc"]) for line in lines]
     onset = config.smoothing_from - 1
     assert max(smoothed[:onset]) < 1e-4 < 1e-3 < min(smoothed[onset:])
@@ -302,11 +314,11 @@ def check_batches(config: AedTrainConfig, totals: list[int]) -> None:
     steps = [after - before for before, after in itertools.pairwise(totals)]
     plan = config.data.batches
     smaller_from = max(plan.max_size_from) - 1
-    curriculum = max((rule.last for rule in plan.curriculum), default=0)
+    curriculum = max((rule.last for rule in plan.curriculum if rule.max_mean_chars), default=0)
     assert max(steps[curriculum:smaller_from]) < min(steps[smaller_from:])
     if curriculum:
         shortest = next(rule.last for rule in plan.curriculum if rule.max_mean_chars)
-        assert max(steps[:shortest]) < min(steps[curriculum:smaller_from])
+        assert max(steps[:shortest]) < min(steps[max(rule.last for rule in plan.curriculum) :])
 
 
 @pytest.mark.parametrize("name", LMS)
@@ -316,3 +328,4 @@ def test_a_language_model_in_small_passes_through_its_schedule(name: str, tones:
     assert len(lines) == config.sub_epochs
     check_rates(config, [line["rate"] for line in lines])
     assert load_model(folder).lm.vocab_size == 6
+    assert config.model.initial == ("fan_in" if "transformer" in name else "normal")  # type: ignore[union-attr]

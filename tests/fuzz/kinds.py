@@ -288,8 +288,8 @@ def use_run(place: Path) -> None:
 @cache
 def bundle() -> Path:
     from fewer.adaptation.bundle import Base, BundleFacts, write_bundle
+    from fewer.ilm.config import IlmConfig
     from fewer.ilm.estimate import estimate_ilm
-    from fewer.ilm.methods import IlmConfig
     from fewer.store.ngram_files import save_ngram
     from fewer.training.ngram import estimate
 

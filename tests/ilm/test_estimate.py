@@ -9,13 +9,14 @@ import pytest
 import torch
 import yaml
 from lhotse.cut.set import deserialize_cut
+from safetensors.torch import load_file
 
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.errors import FewerError
 from fewer.files import read_json
 from fewer.ilm.config import IlmConfig
-from fewer.ilm.estimate import estimate_ilm
+from fewer.ilm.estimate import Estimation, estimate_ilm
 from fewer.ilm.folder import load_ilm
 from fewer.ilm.perplexity import perplexity
 from fewer.ilm.registry import all_methods
@@ -106,6 +107,58 @@ def test_the_special_first_step_is_an_option(tones: Path, recogniser: AedRecogni
         assert context is not None
         first, _ = context.start(None, torch.zeros(2, 0))
         assert bool((first == 0).all()) is special
+
+
+def test_both_means_come_from_one_pass_where_they_are_kept(
+    tones: Path, recogniser: AedRecogniser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = {}
+    for method in ("enc_avg", "ctx_avg"):
+        estimate(tones, tmp_path / "apart" / method, method)
+        apart[method] = load_ilm(tmp_path / "apart" / method, recogniser).context.state_dict()["vector"]  # type: ignore[union-attr]
+    passes = []
+    original = Estimation.heard
+    monkeypatch.setattr(Estimation, "heard", lambda *args, **options: passes.append(1) or original(*args, **options))
+    for method in ("enc_avg", "ctx_avg"):
+        estimate(tones, tmp_path / "together" / method, method, means=tmp_path / "means")
+        vector = load_ilm(tmp_path / "together" / method, recogniser).context.state_dict()["vector"]  # type: ignore[union-attr]
+        assert torch.equal(vector, apart[method])
+    assert len(passes) == 1
+    estimate(tones, tmp_path / "part", "enc_avg", means=tmp_path / "means", utterances=3)  # of another training set
+    assert len(passes) == 2
+
+
+def test_the_mini_lstm_as_published(tones: Path, tmp_path: Path) -> None:
+    """A part of a pass, in parts, with a rate that stays, and with L2, which makes the linear layer smaller."""
+    published = {"passes": 0.75, "parts": 4, "newbob": {"window": 20}, "batch": 10}
+    plain = IlmConfig.model_validate({"method": "mini_lstm", **QUICK, **published})
+    weights = []
+    for l2 in (0.0, 20.0):
+        facts = estimate(tones, tmp_path / str(l2), "mini_lstm", **published, l2=l2)
+        assert facts["perplexity"]["dev"]["ppl_label"] > 1
+        lines = [line for line in read_curves(tmp_path / str(l2)) if line["kind"] == "sub_epoch"]
+        assert len(lines) == plain.sub_epochs == 3
+        assert {line["rate"] for line in lines} == {0.01}
+        weights.append(load_file(tmp_path / str(l2) / "context.safetensors"))
+    steps = lines[-1]["step"]
+    whole = IlmConfig.model_validate({"method": "mini_lstm", **QUICK, "passes": 1, "batch": 10})
+    estimate_ilm(tones / "aed", whole, tmp_path / "whole", tones / "train.jsonl", tones / "dev.jsonl")
+    of_a_pass = next(line for line in read_curves(tmp_path / "whole") if line["kind"] == "sub_epoch")["step"]
+    assert 0.5 * of_a_pass < steps < of_a_pass
+    norms = [{name: float(weight.norm()) for name, weight in one.items()} for one in weights]
+    assert norms[1]["linear.weight"] < 0.8 * norms[0]["linear.weight"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"method": "learned", "l2": 1e-4}, "only for the linear layer of mini_lstm"),
+        ({"method": "mini_lstm", "passes": 0.4}, "less than half a part"),
+    ],
+)
+def test_options_without_effect_are_refused(options: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        IlmConfig.model_validate(options)
 
 
 @pytest.mark.parametrize("method", ["mini_lstm", "learned", "state_ff"])

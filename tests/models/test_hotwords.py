@@ -1,4 +1,4 @@
-"""Rewarded phrases against a slow scorer that compares labels one by one."""
+"""Rewarded hotwords against a slow scorer that compares labels one by one."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewer.models.hotwords import Phrases
+from fewer.models.hotwords import Hotwords
 from fewer.models.lm import LmScorer
 from fewer.search.fusion import Fusion
 from fewer.search.rules import Suppression
@@ -24,9 +24,9 @@ class Slow:
     """What a hypothesis has earned, from its labels alone."""
 
     def __init__(
-        self, phrases: dict[tuple[int, ...], float], starts: torch.Tensor, ends: torch.Tensor, splits: torch.Tensor
+        self, hotwords: dict[tuple[int, ...], float], starts: torch.Tensor, ends: torch.Tensor, splits: torch.Tensor
     ):
-        self.phrases = phrases
+        self.hotwords = hotwords
         self.starts, self.ends, self.splits = starts.tolist(), ends.tolist(), splits.tolist()
 
     def begins(self, labels: Sequence[int], place: int) -> bool:
@@ -37,13 +37,13 @@ class Slow:
         for place in range(len(labels)):
             if not self.begins(labels, place):
                 continue
-            for phrase, weight in self.phrases.items():
-                after = place + len(phrase)
-                if tuple(labels[place:after]) == phrase and after < len(labels):
+            for hotword, weight in self.hotwords.items():
+                after = place + len(hotword)
+                if tuple(labels[place:after]) == hotword and after < len(labels):
                     shown = labels[after] == END or self.splits[labels[after]] or self.begins(labels, after)
-                    complete += weight * len(phrase) if shown else 0.0
+                    complete += weight * len(hotword) if shown else 0.0
                 rest = tuple(labels[place:])
-                if phrase[: len(rest)] == rest:
+                if hotword[: len(rest)] == rest:
                     ahead = max(ahead, weight * len(rest))
         return complete if labels and labels[-1] == END else complete + ahead
 
@@ -59,43 +59,43 @@ phrase_sets = st.dictionaries(
 
 
 @settings(max_examples=40, deadline=None)
-@given(phrases=phrase_sets, labels=st.lists(inner, max_size=9), starts=flags, ends=flags, splits=flags)
+@given(hotwords=phrase_sets, labels=st.lists(inner, max_size=9), starts=flags, ends=flags, splits=flags)
 def test_every_label_scores_what_it_changes(
-    phrases: dict[tuple[int, ...], float],
+    hotwords: dict[tuple[int, ...], float],
     labels: list[int],
     starts: torch.Tensor,
     ends: torch.Tensor,
     splits: torch.Tensor,
 ) -> None:
-    slow, fast = Slow(phrases, starts, ends, splits), Phrases(phrases, starts, ends, splits, END)
+    slow, fast = Slow(hotwords, starts, ends, splits), Hotwords(hotwords, starts, ends, splits, END)
     found = fast.log_probs(torch.tensor([[*labels, END]]))[0]
     expected = [[slow.score(labels[:n], v) for v in range(V)] for n in range(len(labels) + 1)]
     torch.testing.assert_close(found, torch.tensor(expected))
 
 
-def total(phrases: Phrases, labels: list[int]) -> float:
+def total(hotwords: Hotwords, labels: list[int]) -> float:
     row = torch.tensor([[*labels, END]])
-    return phrases.log_probs(row).gather(2, row[:, :, None]).sum().item()
+    return hotwords.log_probs(row).gather(2, row[:, :, None]).sum().item()
 
 
 def test_a_whole_phrase_is_rewarded_and_a_part_of_one_is_not() -> None:
-    phrases = Phrases({(1, 3, 4): 2.0}, STARTS, NEVER, SPLITS, END)
-    assert total(phrases, [2, 1, 3, 4]) == 6.0
-    assert total(phrases, [1, 3, 4, 5, 2]) == 6.0  # a comma ends the word
-    assert total(phrases, [1, 3]) == 0.0
-    assert total(phrases, [1, 3, 4, 6]) == 0.0  # the word goes on: it is another one
-    assert total(phrases, [2, 3, 4]) == 0.0
-    assert phrases.step(phrases.start(1), torch.tensor([-1]))[0].tolist() == [[0, 2, 0, 0, 0, 0, 0]]  # paid in advance
+    hotwords = Hotwords({(1, 3, 4): 2.0}, STARTS, NEVER, SPLITS, END)
+    assert total(hotwords, [2, 1, 3, 4]) == 6.0
+    assert total(hotwords, [1, 3, 4, 5, 2]) == 6.0  # a comma ends the word
+    assert total(hotwords, [1, 3]) == 0.0
+    assert total(hotwords, [1, 3, 4, 6]) == 0.0  # the word goes on: it is another one
+    assert total(hotwords, [2, 3, 4]) == 0.0
+    assert hotwords.step(hotwords.start(1), torch.tensor([-1]))[0].tolist() == [[0, 2, 0, 0, 0, 0, 0]]  # in advance
 
 
 def test_phrases_that_share_labels_all_count() -> None:
-    phrases = Phrases({(1, 2): 1.0, (2, 1): 1.0, (1, 2, 1): 1.0}, STARTS, NEVER, SPLITS, END)
-    assert total(phrases, [1, 2, 1]) == 2 + 2 + 3
-    assert phrases.depth == 3
+    hotwords = Hotwords({(1, 2): 1.0, (2, 1): 1.0, (1, 2, 1): 1.0}, STARTS, NEVER, SPLITS, END)
+    assert total(hotwords, [1, 2, 1]) == 2 + 2 + 3
+    assert hotwords.depth == 3
 
 
 def test_suppressed_labels_leave_rewards_as_they_are() -> None:
-    scorer = LmScorer(Phrases({(1, 3): 1.0}, STARTS, NEVER, SPLITS, END), "words")
+    scorer = LmScorer(Hotwords({(1, 3): 1.0}, STARTS, NEVER, SPLITS, END), "words")
     suppress = torch.tensor([False, False, True, False, False, False, False])
     fusion = Fusion([TableScorer(1, V), scorer], {"words": 1.0}, END, [Suppression(suppress)])
     memory, states = fusion.start([0])
@@ -105,17 +105,17 @@ def test_suppressed_labels_leave_rewards_as_they_are() -> None:
 
 
 def test_a_step_does_as_much_for_many_hypotheses_as_for_one() -> None:
-    phrases = Phrases({(1, 3, 4): 1.0, (3, 4): 1.0, (2, 3): 2.0}, STARTS, NEVER, SPLITS, END)
+    hotwords = Hotwords({(1, 3, 4): 1.0, (3, 4): 1.0, (2, 3): 2.0}, STARTS, NEVER, SPLITS, END)
     counts = []
     for rows in (1, 64):
-        state = phrases.step(phrases.start(rows), torch.full((rows,), 1))[1]
+        state = hotwords.step(hotwords.start(rows), torch.full((rows,), 1))[1]
         with CountOperations() as operations:
-            phrases.step(state, torch.full((rows,), 3))
+            hotwords.step(state, torch.full((rows,), 3))
         counts.append(operations.count)
     assert counts[0] == counts[1]
 
 
-@pytest.mark.parametrize("phrases", [{(): 1.0}, {(1,): 0.0}, {(1,): float("nan")}])
-def test_a_phrase_has_labels_and_a_positive_weight(phrases: dict[tuple[int, ...], float]) -> None:
+@pytest.mark.parametrize("hotwords", [{(): 1.0}, {(1,): 0.0}, {(1,): float("nan")}])
+def test_a_phrase_has_labels_and_a_positive_weight(hotwords: dict[tuple[int, ...], float]) -> None:
     with pytest.raises(ValueError, match="needs labels and a positive weight"):
-        Phrases(phrases, STARTS, NEVER, SPLITS, END)
+        Hotwords(hotwords, STARTS, NEVER, SPLITS, END)

@@ -1,15 +1,23 @@
 """The dry run: parameter counts, phases, steps and operations against numbers worked out by hand."""
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from fewer.data.tokenizers import train_characters
+from fewer.errors import FewerError
 from fewer.models.aed import AED
+from fewer.models.lm import LstmLmConfig, TransformerLmConfig
+from fewer.store.model_folder import build_model
 from fewer.training.configs import AedTrainConfig, parse_train_config
 from fewer.training.cost import Amount, dry_run, forward_flops, matmul_speed, parameter_counts, phases
+from fewer.training.gpus import find_gpu
+from fewer.training.objective import smoothed_cross_entropy
+from fewer.training.resources import activation_bytes
+from fewer.training.trainer import duration
 from tests.training.tones import aed_values, lm_values, write_tones
 
 PAPER = {
@@ -125,6 +133,62 @@ def test_what_is_expected_of_a_text_spares_reading_it(tmp_path: Path) -> None:
     (phase,) = phases(parse_train_config(values, "x"))
     assert phase.amount is not None
     assert 2 * phase.amount.labels == 20_000
+
+
+def test_a_frozen_lm_costs_its_forward_passes() -> None:
+    values = PAPER | {"external_lm": {"model": "models/lm", "scale": 0.3}}
+    config = parse_train_config(values, "x")
+    lm = LstmLmConfig(vocab_size=10025, embedding=128, size=1000)
+    alone, together = phases(config)[-1], phases(config, lm)[-1]
+    labels = 255 * 13_000_000 / 20  # of all sub-epochs of the phase
+    assert together.flops - alone.flops == pytest.approx(2 * labels * (4 * 1000 * (128 + 1000) + 1000 * 10025))
+    assert "without the forward passes of the frozen LM models/lm" in dry_run(config)
+    assert "with forward passes of the frozen LM (15,834,225 parameters)" in dry_run(config, frozen=lm)
+
+
+def test_a_named_gpu_s_time_memory_and_disk_are_told() -> None:
+    config = parse_train_config(PAPER, "x")
+    flops = sum(phase.flops for phase in phases(config))
+    text = dry_run(config, find_gpu("v100"))
+    spent = duration(flops / 4.71e12)
+    assert f"on one V100, at 30% (assumed) of its published peak of 15.7 TFLOP/s in float32: about {spent}" in text
+    fast = parse_train_config(PAPER | {"bf16": True}, "x")
+    assert "of its published peak of 312 TFLOP/s in bfloat16" in dry_run(fast, find_gpu("A100"))
+    parameters = 190_165_484
+    assert f"{16 * parameters / 1e9:.2g} GB for weights, gradients and moments" in text
+    assert f"disk: about {(3 * 12 + 4) * parameters / 1e9:.2g} GB" in text
+    with pytest.raises(FewerError, match="there is no GPU 'abacus' in the table; it has GTX-1080-Ti, V100"):
+        find_gpu("abacus")
+
+
+def kept(module: torch.nn.Module, run: Callable[[], object]) -> float:
+    """Bytes that a forward pass keeps for the backward pass, weights not counted."""
+    weights = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    storages: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = run()
+    del result
+    return sum(size for place, size in storages.items() if place not in weights)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LstmLmConfig(vocab_size=2000, size=300, layers=2, embedding=64),
+        TransformerLmConfig(vocab_size=2000, layers=4, size=128, feed_forward=512, heads=4, embedding=64),
+    ],
+)
+def test_memory_of_activations_is_about_what_a_batch_keeps(model: LstmLmConfig | TransformerLmConfig) -> None:
+    """On the CPU, within a factor of two; of recognisers a CPU's LSTMs keep twice as much as a GPU's."""
+    lm, labels = build_model(model), torch.randint(1, 2000, (8, 40))
+    lengths = torch.full((8,), 40)
+    real = kept(lm, lambda: smoothed_cross_entropy(lm.log_probs(labels), labels, lengths))
+    assert 0.5 < activation_bytes(model, 320, 1.0) / real < 2
 
 
 def test_the_speed_of_matrix_products_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,9 @@ def test_the_encoder_can_learn_by_ctc_alone_before_the_decoder_does(tones: Path,
     assert first.parts.keys() == {"ctc"}
     assert dev.parts.keys() == {"ce", "ctc"}
     learning = {name for name, weight in module.named_parameters() if weight.grad is not None}
-    resting = {id(weight) for weight in task.resting(module, 2)}
-    assert learning == {name for name, weight in module.named_parameters() if id(weight) not in resting}
-    assert task.resting(module, 3) == []
+    frozen = {id(weight) for weight in task.frozen(module, 2)}
+    assert learning == {name for name, weight in module.named_parameters() if id(weight) not in frozen}
+    assert task.frozen(module, 3) == []
     task.losses(module, batch, Moment(3, 0)).total.backward()
     assert any(weight.grad is not None for weight in module.decoder.parameters())
 

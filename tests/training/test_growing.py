@@ -114,6 +114,28 @@ def test_a_new_layer_is_put_below_the_last_and_is_all_new() -> None:
             assert torch.equal(parameter, old.get_parameter(source)), name
 
 
+def test_a_new_layer_on_top_leaves_the_others_in_their_places() -> None:
+    """As the authors' configurations: decoder, attention and CTC keep their weights, but listen to a new layer."""
+    torch.manual_seed(0)
+    old, new = randomised(AED(config(2, 3, pools=(6,)))), AED(config(3, 3))
+    fresh = {name: parameter.detach().clone() for name, parameter in new.named_parameters()}
+    with torch.no_grad():
+        grow(old, new, "top")
+    for name, parameter in new.named_parameters():
+        source = fresh[name] if name.startswith("encoder.layers.2.") else old.get_parameter(name)
+        assert torch.equal(parameter, source), name
+
+
+def test_dropout_grows_with_the_width_only_if_asked_to() -> None:
+    final = AedConfig(vocab_size=10025, encoder=EncoderConfig(dropout=0.3))
+    starts = (26, 31, 36, 41)
+    scaled, constant = (GrowingConfig(starts=starts, scale_regularisation=on) for on in (True, False))
+    dropouts = [stage_config(final, scaled, stage).encoder.dropout for stage in range(6)]
+    assert dropouts == pytest.approx([0.15, 0.1875, 0.225, 0.2625, 0.3, 0.3])
+    assert {stage_config(final, constant, stage).encoder.dropout for stage in range(6)} == {0.3}
+    assert [scaled.share(stage) for stage in range(6)] == [0.5, 0.625, 0.75, 0.875, 1.0, 1.0]
+
+
 def test_growing_stage_by_stage_reaches_the_final_model() -> None:
     torch.manual_seed(0)
     final, growing = config(5, 8), GrowingConfig(starts=(2, 3, 4))

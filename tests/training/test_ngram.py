@@ -45,13 +45,14 @@ def test_a_bigram_model_computed_by_hand() -> None:
 def test_a_trigram_model_counts_sentence_starts_as_they_occur() -> None:
     """Text: `a b` three times, `b` once. The bigram `<s> a` counts 3, its occurrences; `a b` counts 1, after <s> only.
 
-    All discounts are the fall-back's. P(a) : predecessors <s> → 1; b: a, <s> → 2; </s>: b → 1; in all 4.
+    `<s> b` counts 1 and `b </s>` 2, so that for bigrams Y = 2 / (2 + 2·1), D₁ = ½ and D₃ = 3, since none counts 4.
+    Other discounts are the fall-back's. P(a): predecessors <s> → 1; b: a, <s> → 2; </s>: b → 1; in all 4.
     """
     model = estimate(stream([[A, B]] * 3 + [[B]]), order=3, vocab_size=3, dtype=torch.double)
     rest = (0.5 + 1 + 0.5) / 4 / 3
     a, b = (1 - 0.5) / 4 + rest, (2 - 1) / 4 + rest
-    gamma_start = (1.5 + 0.5) / 4  # `<s> a` 3, `<s> b` 1
-    a_start = (3 - 1.5) / 4 + gamma_start * a
+    gamma_start = (3 + 0.5) / 4  # `<s> a` 3, `<s> b` 1
+    a_start = (3 - 3) / 4 + gamma_start * a
     b_a = (1 - 0.5) / 1 + 0.5 / 1 * b
     b_start_a = (3 - 1.5) / 3 + 1.5 / 3 * b_a
     scores = model.score(torch.tensor([[A, B]])).exp()[0]
@@ -64,9 +65,14 @@ def test_closed_form_discounts_computed_by_hand() -> None:
     assert discounts(counts).tolist() == [0, 0.5, 1.25, 1.0]
 
 
-@pytest.mark.parametrize("counts", [[1, 1, 2, 2, 3], [2, 3, 4], [1, 2, 3, 4, 4, 4, 4]])
+def test_without_count_4_the_third_discount_is_3() -> None:
+    """n₁ = 2, n₂ = 2, n₃ = 1: Y = 2 / 6; D₁ = 1 − 2·⅓·2/2, D₂ = 2 − 3·⅓·1/2, D₃ = 3."""
+    assert discounts(torch.tensor([1, 1, 2, 2, 3])).tolist() == pytest.approx([0, 1 / 3, 1.5, 3])
+
+
+@pytest.mark.parametrize("counts", [[1, 1, 2, 2], [2, 3, 4], [1, 2, 3, 4, 4, 4, 4], [1, 1, 1, 1, 2, 3]])
 def test_discounts_fall_back_where_the_closed_form_fails(counts: list[int]) -> None:
-    """No count 4; no count 1; D₃ = 3 − 4·⅓·4/1 < 0."""
+    """No count 3; no count 1; D₃ = 3 − 4·⅓·4/1 < 0; D₂ = 2 − 3·⅔·1/1 = 0."""
     assert discounts(torch.tensor(counts)).tolist() == [0, *FALLBACK_DISCOUNTS]
 
 
@@ -90,7 +96,7 @@ class Literal:
             counts.pop(("<s>",), None)
             having = Counter(counts.values())
             discount = {1: 0.5, 2: 1.0, 3: 1.5}
-            if all(having[k] for k in (1, 2, 3, 4)):
+            if all(having[k] for k in (1, 2, 3)):
                 y = having[1] / (having[1] + 2 * having[2])
                 closed = {k: k - (k + 1) * y * having[k + 1] / having[k] for k in (1, 2, 3)}
                 if all(0 < d <= k for k, d in closed.items()):

@@ -190,20 +190,81 @@ def test_an_external_lm_with_another_tokenizer_is_refused(tones: Path, lm_folder
         train(values, tmp_path / "run")
 
 
-def test_l2_is_on_the_parts_that_decay() -> None:
-    class NoData:
-        pass
+class NoData:
+    pass
 
-    config = AedTrainConfig.model_validate(aed_values(Path("nowhere")) | {"model": small_model(), "l2": 0.5})
-    model = AED(config.model)
-    task = AedTask(config, NoData(), NoData())  # type: ignore[arg-type]
+
+def task_of(changes: dict[str, Any]) -> AedTask:
+    config = AedTrainConfig.model_validate(aed_values(Path("nowhere")) | {"model": small_model()} | changes)
+    return AedTask(config, NoData(), NoData())  # type: ignore[arg-type]
+
+
+ENCODER_KEY = ("encoder.", "attention.key.")
+
+
+@pytest.mark.parametrize(
+    ("parts", "names"),
+    [
+        (None, (*ENCODER_KEY, "decoder.state.", "decoder.output.")),
+        (["encoder", "state", "output"], ("encoder.", "decoder.state.", "decoder.output.")),
+        (["key"], ("attention.key.",)),
+    ],
+)
+def test_l2_is_on_the_parts_that_decay(parts: list[str] | None, names: tuple[str, ...]) -> None:
+    task = task_of({"l2": 0.5, "l2_parts": parts})
+    model = AED(task.config.model)
     penalty = task.penalty(model)
     assert penalty is not None
     penalty.backward()
     decayed = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
-    parts = ("encoder.", "attention.key.", "decoder.state.", "decoder.output.")
-    assert decayed == {name for name, _ in model.named_parameters() if name.startswith(parts)}
-    torch.testing.assert_close(model.decoder.output.weight.grad, model.decoder.output.weight.detach())
+    assert decayed == {name for name, _ in model.named_parameters() if name.startswith(names)}
+    if "decoder.output." in names:
+        torch.testing.assert_close(model.decoder.output.weight.grad, model.decoder.output.weight.detach())
+
+
+def test_l2_of_the_layers_grows_with_the_width_only_if_asked_to() -> None:
+    growing = {"starts": [3], "first_layers": 2}
+    scaled, constant = (task_of({"l2": 0.5, "growing": growing | {"scale_regularisation": on}}) for on in (True, False))
+    for stage, share in ((0, 0.5), (1, 1.0)):
+        model: Any = scaled.build(stage)
+        gradients = []
+        for task in (scaled, constant):
+            model.zero_grad()
+            penalty = task.penalty(model)
+            assert penalty is not None
+            penalty.backward()
+            gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+        for name, gradient in gradients[0].items():
+            expected = share if name.startswith("encoder.layers.") else 1.0
+            torch.testing.assert_close(gradient, expected * gradients[1][name])
+
+
+def test_newbob_can_follow_the_smoothed_loss_of_the_dev_set(tones: Path, tmp_path: Path) -> None:
+    """It is the divergence from the smoothed targets, and the plain cross entropy before smoothing begins."""
+    values = aed_values(tones)
+    values["schedule"]["newbob"] = values["schedule"]["newbob"] | {"measure": "smoothed"}
+    config = parse_train_config(values, "values")
+    assert isinstance(config, AedTrainConfig)
+    task, _ = make_task(config, tmp_path, load_tokenizer(config.tokenizer), alone("cpu"))
+    torch.manual_seed(1)
+    module = task.build(1).eval()
+    batch = next(iter(task.dev.load(items, 1) for group in task.dev.plan(1) for items in group))
+    with torch.no_grad():
+        early, late = (task.losses(module, batch, Moment(sub_epoch, 0, training=False)).parts for sub_epoch in (1, 5))
+        encoded = module.encode(batch.features, batch.feature_lengths)  # type: ignore[operator]
+        logits = module.teacher_forced(encoded, batch.labels).logits  # type: ignore[operator]
+    assert config.smoothing_from > 1
+    assert float(early["smoothed"]) == pytest.approx(float(early["ce"]))
+    labels = logits.shape[-1]
+    expected = 0.0
+    for row, targets, length in zip(logits.log_softmax(-1), batch.labels, batch.label_lengths, strict=True):
+        for log_probs, target in zip(row[:length], targets[:length], strict=True):
+            q = torch.full((labels,), config.smoothing / (labels - 1))
+            q[target] = 1 - config.smoothing
+            expected += float((q * (q.log() - log_probs)).sum())
+    assert float(late["smoothed"]) == pytest.approx(expected, rel=1e-5)
+    assert task.steering(5) == "smoothed"
+    assert task.watched(5) == "ce"  # by which the final weights are chosen
 
 
 def small_model() -> dict[str, Any]:

@@ -51,6 +51,23 @@ def test_a_decay_on_perplexity_as_for_transformer_lms() -> None:
     assert rates(config, [*ce, 0.0]) == pytest.approx([1, 1, 1, 0.8, 0.8, 0.64])
 
 
+def test_absolute_changes_as_for_the_authors_transformer_lms() -> None:
+    """A perplexity that falls by less than 0.01 is too little, whatever share of it that is."""
+    newbob = NewbobConfig(window=1, decay=0.8, hold=1, measure="perplexity", change="absolute", relative_to_rate=False)
+    config = ScheduleConfig(peak=1.0, newbob=newbob)
+    ce = [math.log(ppl) for ppl in (100.0, 99.98, 99.975, 99.9)]
+    assert rates(config, [*ce, 0.0]) == pytest.approx([1, 1, 1, 0.8, 0.8])
+
+
+def test_changes_as_a_share_of_the_old_number() -> None:
+    """1.0 → 0.981 is −0.019 of the old and −0.0194 of the new number; 0.981 → 0.9613 is −0.0201 and −0.0205."""
+    newbob = {"window": 1, "decay": 0.5, "hold": 1, "threshold": -0.02, "relative_to_rate": False}
+    of_old = ScheduleConfig(peak=1.0, newbob=NewbobConfig.model_validate(newbob | {"change": "of_old"}))
+    assert rates(of_old, [1.0, 0.981, 0.9613, 0.9613]) == pytest.approx([1, 1, 0.5, 0.5])
+    of_new = ScheduleConfig(peak=1.0, newbob=NewbobConfig.model_validate(newbob | {"threshold": -0.0192}))
+    assert rates(of_new, [1.0, 0.981, 0.9613, 0.9613]) == pytest.approx([1, 1, 1, 1])
+
+
 def test_losses_of_two_kinds_are_never_compared() -> None:
     """The third loss is far above the second, but of another kind; from the fourth on there is something to compare."""
     config = ScheduleConfig(peak=1.0, newbob=NewbobConfig(window=4, decay=0.5, hold=1, relative_to_rate=False))

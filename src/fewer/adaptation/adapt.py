@@ -19,7 +19,7 @@ from fewer.config import Config
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
-from fewer.decoding.system import System, load_phrases, load_system
+from fewer.decoding.system import System, load_hotwords, load_system
 from fewer.errors import FewerError
 from fewer.evaluation.guards import text_overlap
 from fewer.evaluation.normalise import load_normaliser
@@ -47,7 +47,7 @@ class AdaptOptions(Config):
 
     text: tuple[Path, ...] = ()  # of the domain
     lm: str | None = None  # instead of text: any language model that `fewer decode` takes
-    words: Path | None = None  # names and terms, with weights
+    words: Path | None = None  # hotwords, with weights
     dev: Path | None = None  # manifest by which method and scales are chosen
     general: Path | None = None  # manifest of other speech, on which the harm is measured
     transcripts: Path | None = None  # text or manifest of what the recogniser was trained on: for internal LMs
@@ -57,7 +57,7 @@ class AdaptOptions(Config):
     style: Literal["auto", "none"] = "auto"  # none: text is as the recogniser writes already
     order: int = Field(default=4, ge=1)  # length of the longest n-grams
     beam: int = Field(default=5, ge=1)
-    budget: int = Field(default=5, ge=2)  # decodes of the dev set for each method, at the most
+    budget: int = Field(default=5, ge=2)  # decodes of the dev set for each method at most
     confidence: float = Field(default=0.95, gt=0, lt=1)  # share of resampled dev sets on which it must be better
     normalise: str | None = None  # as in `fewer score`; None: as is usual for the recogniser
     language: str | None = None  # of a multilingual Whisper
@@ -102,7 +102,7 @@ class Adaptation:
     def run(self, out: Path, work: Path) -> BundleFacts:
         self.work, options = work, self.options
         if options.words is not None:
-            load_phrases(options.words, self.recogniser.tokenizer)  # complains before anything takes time
+            load_hotwords(options.words, self.recogniser.tokenizer)  # complains before anything takes time
         self.lm, text = self._lm()
         choice = self._choice()
         scales = Scales(dict(choice.scales.terms), choice.scales.length)
@@ -247,7 +247,7 @@ class Adaptation:
         return Trials(self.recogniser, self.options.dev, self._metric, self.search, self.work / "encodings")
 
     def _with_words(self, choice: Choice) -> tuple[Scales, dict[str, Any]]:
-        """The scales with that of the list of terms: by the dev set if there is one."""
+        """The scales with that of hotwords: by the dev set if there is one."""
         terms = choice.scales.terms
         if self.options.dev is None:
             return Scales({**terms, "words": 1.0}, choice.scales.length), {}
@@ -276,7 +276,7 @@ def _check(model: str, options: AdaptOptions) -> None:
     if is_bundle(model):
         raise FewerError(f"{model} is a bundle already; give the model that it was made for")
     if not (options.text or options.lm or options.words):
-        raise FewerError("give text of the domain (--text), a language model (--lm), or names and terms (--words)")
+        raise FewerError("give text of the domain (--text), a language model (--lm), or hotwords (--words)")
     if options.text and options.lm:
         raise FewerError("give --text or --lm, not both: the text would make another language model")
     for path in options.files():

@@ -3,7 +3,7 @@
 bundle.json   format, the base model's and its tokenizer's fingerprints, scales, length and end-label policy, results
 lm…           the language model: an n-gram file, or a folder (of `fewer train`, or of transformers)
 ilm/          the internal language model, as `fewer ilm` writes it
-words.txt     names and terms with their weights
+words.txt     hotwords with their weights
 
 bundle.json has the SHA-256 of every other file, so that a damaged or changed file is found when it is loaded. A bundle
 of a stranger can name no file outside of itself, except the base model, which is known by its fingerprint.
@@ -26,6 +26,7 @@ from fewer.config import Config, parse_config
 from fewer.decoding.system import System, load_system
 from fewer.errors import FewerError
 from fewer.files import read_json, write_json
+from fewer.progress import warn
 from fewer.recognisers.loader import BUNDLE as FACTS
 from fewer.recognisers.loader import load_recogniser
 from fewer.recognisers.recogniser import Recogniser
@@ -71,7 +72,7 @@ class BundleFacts(Config):
     lm: str | None = None  # file or folder in the bundle
     ilm: str | None = None  # folder in the bundle
     words: str | None = None  # file in the bundle
-    checksums: dict[str, str] = Field(default={})  # file in the bundle, such as "ilm/ilm.json" -> its SHA-256
+    checksums: dict[str, str] | None = None  # file in the bundle, such as "ilm/ilm.json" -> its SHA-256
     text: dict[str, Any] = Field(default={})  # what the LM was made of
     dev: dict[str, Any] | None = None  # results on the dev set
     general: dict[str, Any] | None = None  # results on the general set
@@ -128,9 +129,7 @@ def read_bundle(folder: str | Path) -> BundleFacts:
     if name != NAME or not version.isdigit():
         raise FewerError(f"{path} is not a {NAME} file; is it complete?")
     if int(version) < VERSION:
-        raise FewerError(
-            f"{path}: format {name}/{version} has no checksums of its files; make the bundle again with `fewer adapt`"
-        )
+        warn(f"{path}: format {name}/{version} has no checksums, so damage is not noticed; adapt again to add them")
     if int(version) > VERSION:
         raise FewerError(
             f"{path}: format {name}/{version}, but this version of fewer reads {VERSION}; install a newer one"
@@ -171,7 +170,7 @@ def load_bundle(
         if scale and term not in used:
             raise FewerError(f"{folder / FACTS}: '{term}' has the scale {scale:g}, but the bundle has no such model")
     for path in used.values():
-        if path not in own.values():
+        if path not in own.values():  # given in place of the bundle's
             continue
         if not Path(path).exists():
             raise FewerError(f"{folder} is not complete: {Path(path).name} is missing; copy the whole folder")
@@ -184,12 +183,14 @@ def load_bundle(
     return Bundle(folder, facts, system)
 
 
-def check_part(folder: Path, part: Path, checksums: Mapping[str, str]) -> None:
+def check_part(folder: Path, part: Path, checksums: Mapping[str, str] | None) -> None:
     """An error unless a file or folder of a bundle holds exactly the files that were written, and no links."""
     files = sorted(part.rglob("*")) if part.is_dir() else [part]
     links = [path for path in (part, *files) if path.is_symlink()]
     if links:
         raise FewerError(f"{links[0]} is a link; the files of a bundle must be in its folder")
+    if checksums is None:  # a bundle of an older version
+        return
     found = {path.relative_to(folder).as_posix(): path for path in files if not path.is_dir()}
     expected = {name for name in checksums if name == part.name or name.startswith(f"{part.name}/")}
     if missing := sorted(expected - found.keys()):
@@ -214,7 +215,7 @@ def _load_base(folder: Path, facts: BundleFacts, base: str | Path | None) -> Rec
 
 
 def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path]) -> BundleFacts:
-    """Write the folder, complete or not at all; returns the facts with checksums.
+    """Write the folder, complete or not at all, and return what it says.
 
     parts: what the bundle names, and where those files and folders are.
     """
@@ -231,6 +232,7 @@ def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path])
         facts = facts.model_copy(update={"checksums": checksums})
         write_json(temporary / FACTS, facts.model_dump(mode="json"))
         os.rename(temporary, out)
+        return facts
     except OSError as error:
         raise FewerError(f"cannot write {out}: {error.strerror or error}; is the disk full or read-only?") from error
     finally:

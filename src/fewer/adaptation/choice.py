@@ -24,7 +24,7 @@ from fewer.tuning.space import Scales, SpaceOptions
 from fewer.tuning.tune import TuneOptions, TuneResult
 
 FEW = 100  # utterances, of which gains as they are usual can hardly be told from luck
-WORDS_BUDGET = 3  # decodes for the scale of the list of terms
+WORDS_BUDGET = 3  # decodes for the scale of hotwords
 WORDS_RANGE = (0.0, 2.0)
 
 
@@ -73,7 +73,7 @@ class Choice:
 
 
 def choose(trials: Trials, systems: Mapping[str, System], budget: int, confidence: float, folder: Path) -> Choice:
-    """Tune every system, of which "none" is the recogniser alone; take the best if it is better beyond doubt."""
+    """Tune every system, of which "none" is the recogniser alone; take the best if it is significantly better."""
     if (count := len(trials)) < FEW:
         warn(f"{trials.manifest.stem}: {count} utterances show large gains only; a few hundred are better")
     defaults = trials.recogniser.defaults
@@ -100,14 +100,14 @@ def choose(trials: Trials, systems: Mapping[str, System], budget: int, confidenc
     else:
         warn(
             f"{best} has WER {results[best].wer:.2f} % against {alone.wer:.2f} % without an LM, better in "
-            f"{100 * better:.0f} % of resampled dev sets: not beyond doubt, so nothing is added"
+            f"{100 * better:.0f} % of resampled dev sets: not significant, so nothing is added"
         )
     sure = compare(alone.chosen.result, plain).sure >= confidence
     return Choice("none", _own(alone.scales) if sure else usual_scales(defaults, "none"), facts | {"kept": True})
 
 
 def tune_words(trials: Trials, system: System, chosen: Scales, folder: Path) -> TuneResult:
-    """The scale of a list of terms, all others as they were chosen."""
+    """The scale of hotwords, all others as they were chosen."""
     fixed = {term: abs(scale) for term, scale in chosen.terms.items()}
     fixed |= {"exponent": chosen.length.exponent, "reward": chosen.length.reward}
     space = SpaceOptions(length="fixed", fixed=fixed, ranges={"words": WORDS_RANGE}, step=0.1)

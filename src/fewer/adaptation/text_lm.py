@@ -25,7 +25,7 @@ class Styles:
     """The style that a recogniser writes, for texts of any look."""
 
     def __init__(self, recogniser: Recogniser, cased: Iterable[Path] = (), words: Path | None = None):
-        """cased: texts from which the case of names can be learnt, as far as they have case; words: a list of terms."""
+        """cased: texts from which the case of names can be learnt, as far as they have case; words: hotwords."""
         self.recogniser, self.cased, self.words = recogniser, list(cased), words
         self._casing: dict[str, str] | None = None
 
@@ -40,7 +40,7 @@ class Styles:
 
     @property
     def casing(self) -> dict[str, str]:
-        """The case of names, from cased text and the list of terms."""
+        """The case of names, from cased text and the hotwords."""
         if self._casing is None:
             lines = (line for text in self.cased for line in islice(read_text(text), LEARNT))
             self._casing = learn_casing(lines)

@@ -14,6 +14,7 @@ from fewer.data.corpora.prepare import PrepareOptions, SetSummary
 from fewer.data.corpora.prepare import prepare as prepare_corpus
 from fewer.data.corpora.split import Split
 from fewer.data.corpora.texts import Case as Letters
+from fewer.data.learn_bpe import learn_subword_nmt
 from fewer.data.spelling import Case, check_case
 from fewer.data.subword_nmt import SubwordNmtTokenizer
 from fewer.data.token_store import read_text, store_tokens
@@ -33,6 +34,7 @@ from fewer.report.page import write_report as write_page
 from fewer.report.results import read_results
 from fewer.report.tables import write_tables
 from fewer.store.ngram_files import check_name, save_ngram
+from fewer.store.returnn import import_returnn as read_returnn
 from fewer.training.ngram_text import NGramConfig, ngram_of_texts, stream_log_probs
 from fewer.training.run import train_model
 
@@ -88,6 +90,7 @@ def tokenizer(
     *,
     kind: Literal["bpe", "characters", "words", "subword_nmt"] = "bpe",
     size: int | None = None,
+    merges: int | None = None,
     at_most: bool = False,
     min_count: int = 1,
     case: Case = "none",
@@ -95,10 +98,11 @@ def tokenizer(
     """Make a tokenizer, one JSON file that models are trained with.
 
     Args:
-        text: text files (plain, gzip, xz) or manifests; for subword_nmt, the codes and the vocabulary.
+        text: text files (plain, gzip, xz) or manifests; for subword_nmt without `merges`, the codes and the vocabulary.
         out: the tokenizer file to write, such as tokenizer.json.
-        kind: "bpe" is sentencepiece's byte-pair encoding; "subword_nmt" reads codes and vocabulary of that tool.
+        kind: "bpe" is sentencepiece's byte-pair encoding; "subword_nmt" learns as that tool does, or reads its files.
         size: tokens, the end and the unknown token included. Default: 500 for bpe, all for words.
+        merges: how many merges to learn (subword_nmt); there are about as many tokens.
         at_most: fewer tokens are fine if the text does not yield so many (bpe).
         min_count: words that occur less often are unknown (words).
         case: spelling of all text: none, upper, lower or librispeech.
@@ -106,13 +110,20 @@ def tokenizer(
     check_choice("kind", kind, KINDS)
     check_case(case)
     files = paths(text)
+    if merges is not None and kind != "subword_nmt":
+        raise FewerError(f"--merges has no meaning for --kind {kind}; it is for --kind subword_nmt")
     if size is not None and kind in ("characters", "subword_nmt"):
         raise FewerError(f"--size has no meaning for --kind {kind}: the text or the vocabulary says how many labels")
     lines = progress((line for path in files for line in read_text(path, case)), "reading text")
     made: Tokenizer
-    if kind == "subword_nmt":
+    if kind == "subword_nmt" and merges is not None:
+        made = learn_subword_nmt(lines, merges)
+    elif kind == "subword_nmt":
         if len(files) != 2:
-            raise FewerError("--kind subword_nmt needs two files, the codes and the vocabulary, then the one to write")
+            raise FewerError(
+                "--kind subword_nmt needs two files, the codes and the vocabulary, then the one to write; "
+                "to learn from text, give --merges"
+            )
         made = SubwordNmtTokenizer.from_files(*files)
     elif kind == "bpe":
         made = train_sentencepiece(lines, size or 500, exact=not at_most)
@@ -270,6 +281,36 @@ def demo(folder: str | Path = "demo", *, quick: bool = False, seed: int = 1) -> 
         The results, as in FOLDER/run/results.json.
     """
     return run_demo(folder, quick, seed)
+
+
+def import_returnn(
+    checkpoint: str | Path,
+    config: str | Path,
+    out: str | Path,
+    *,
+    codes: str | Path,
+    vocabulary: str | Path,
+    mean: str | Path | None = None,
+    deviation: str | Path | None = None,
+) -> Path:
+    """Turn a RETURNN (TensorFlow) checkpoint of one of the paper's models into a model folder; returns the folder.
+
+    The configuration is read, not run. TensorFlow is not needed.
+
+    Args:
+        checkpoint: its name without ending, such as net-model/network.200.
+        config: the RETURNN configuration that the model was trained with.
+        out: the folder to write.
+        codes: merges of subword-nmt, the configuration's bpe_file.
+        vocabulary: the configuration's vocab_file.
+        mean: the features' mean, the configuration's norm_mean; for recognisers with MFCCs.
+        deviation: the features' deviation, the configuration's norm_std_dev.
+    """
+    if (mean is None) != (deviation is None):
+        raise FewerError("--mean and --deviation come together")
+    statistics = None if mean is None or deviation is None else (Path(mean), Path(deviation))
+    read_returnn(checkpoint, config, out, codes, vocabulary, statistics)
+    return Path(out)
 
 
 def write_report(

@@ -7,6 +7,7 @@ COMMANDS: list[str] = [
     "prepare",
     "tokenizer",
     "train",
+    "import-returnn",
     "ngram",
     "ilm",
     "decode",

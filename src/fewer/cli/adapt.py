@@ -46,7 +46,7 @@ def command(
     ] = "auto",
     order: Annotated[int, typer.Option(min=1, help="Length of the longest n-grams.")] = 4,
     beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept for each utterance.")] = 5,
-    budget: Annotated[int, typer.Option(min=2, help="Decodes of the dev set for each method, at the most.")] = 5,
+    budget: Annotated[int, typer.Option(min=2, help="Decodes of the dev set for each method at most.")] = 5,
     normalise: Annotated[
         str | None, typer.Option(help="As in `fewer score`; if not given: english or basic for Whisper, else none.")
     ] = None,
@@ -57,7 +57,7 @@ def command(
 
     fewer adapt openai/whisper-tiny.en adapted --text domain.txt --dev dev.jsonl
 
-    Without --dev the usual scales are taken. With it, nothing is added unless the dev set gets better beyond doubt.
+    Without --dev the usual scales are taken. With it, nothing is added unless the dev set improves significantly.
     """
     import fewer
 

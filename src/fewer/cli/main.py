@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 for verb in COMMANDS:
     kind = MethodsCommand if verb in ("ilm", "adapt") else None
-    app.command(verb, cls=kind)(importlib.import_module(f"fewer.cli.{verb}").command)
+    app.command(verb, cls=kind)(importlib.import_module(f"fewer.cli.{verb.replace('-', '_')}").command)
 
 
 @app.callback(invoke_without_command=True)

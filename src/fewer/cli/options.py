@@ -15,10 +15,12 @@ LengthExponent = Annotated[
     float | None, typer.Option(help="Scores are divided by length to this power; 0: not; 1 if not given.")
 ]
 Reward = Annotated[float | None, typer.Option(help="Added to the score for every label; 0 if not given.")]
-MaxLength = Annotated[int | None, typer.Option(help="Labels at the most; encoder frames if not given.")]
+MaxLength = Annotated[int | None, typer.Option(help="Labels at most; encoder frames if not given.")]
 EndBy = Annotated[
     list[str] | None,
-    typer.Option(help="Terms that score the end label (aed, lm, ilm, ctc); repeat. If none: all; of a Whisper, aed."),
+    typer.Option(
+        help="Terms that score the end label (aed, lm, ilm, ctc); repeat. Default: all terms; for Whisper: aed only."
+    ),
 ]
 Base = Annotated[str | None, typer.Option(help="Where the model of a bundle is, if not where it was.")]
 Language = Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: de.")]

@@ -13,6 +13,9 @@ def command(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the configuration, such as beam=32.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done, with costs.")] = False,
+    gpu: Annotated[
+        str, typer.Option(help="GPU to tell costs for in a dry run: A100, H100, V100, RTX-4090, …")
+    ] = "A100",
 ) -> None:
     """Run an experiment: train, estimate internal LMs, tune, decode, score, and write its table.
 
@@ -22,9 +25,10 @@ def command(
     from fewer.experiments.layers import load_experiment
     from fewer.experiments.run import describe
     from fewer.report.tables import print_table
+    from fewer.training.gpus import find_gpu
 
     config = load_experiment(recipe, change or [])
     if dry_run:
-        print(describe(config))
+        print(describe(config, find_gpu(gpu)))
         return
     print_table(fewer.run(recipe, folder, change=change), config.paper)

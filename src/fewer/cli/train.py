@@ -18,6 +18,9 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print the network, the schedule, steps and an estimate of cost.")
     ] = False,
+    gpu: Annotated[
+        str, typer.Option(help="GPU to tell costs for in a dry run: A100, H100, V100, RTX-4090, …")
+    ] = "A100",
     fall_back: Annotated[
         bool, typer.Option("--fall-back", help="If the last checkpoint is damaged, go on from the one before it.")
     ] = False,
@@ -29,10 +32,13 @@ def command(
     import fewer
 
     if dry_run:
+        from fewer.experiments.cost import frozen_lm
         from fewer.experiments.layers import load_train_config
         from fewer.training.cost import dry_run as describe
+        from fewer.training.gpus import find_gpu
 
-        print(describe(load_train_config(config, change or [])))
+        wanted = load_train_config(config, change or [])
+        print(describe(wanted, find_gpu(gpu), frozen_lm(wanted)))
         return
     if out is None:
         raise fewer.FewerError("give a folder for the run: fewer train CONFIG OUT (or --dry-run)")

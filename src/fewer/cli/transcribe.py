@@ -30,13 +30,13 @@ def command(
     length_exponent: options.LengthExponent = None,
     reward: options.Reward = None,
     no_speech: Annotated[
-        float, typer.Option(help="Where nobody speaks with a higher probability, unlikely text is left out.")
+        float, typer.Option(help="Where nobody speaks with a higher probability, unlikely text is dropped.")
     ] = 0.6,
     log_prob: Annotated[
         float, typer.Option(help="Text is unlikely if its labels' mean log-probability is lower than this.")
     ] = -1.0,
     longest: Annotated[
-        float | None, typer.Option(help="Seconds of a window at the most; 30 if not given, which is Whisper's.")
+        float | None, typer.Option(help="Seconds of a window at most; 30 if not given, which is Whisper's.")
     ] = None,
     search: Annotated[
         float | None,

@@ -31,7 +31,7 @@ def command(
     limit: Annotated[
         list[str] | None, typer.Option("--range", help="Lowest and highest value: ilm=0:0.6. Repeat.")
     ] = None,
-    budget: Annotated[int, typer.Option(min=1, help="Decodes of each method, at the most.")] = 6,
+    budget: Annotated[int, typer.Option(min=1, help="Decodes of each method at most.")] = 6,
     no_harm: Annotated[
         bool, typer.Option("--no-harm", help="Keep scales of 0 unless the dev set improves significantly.")
     ] = False,

@@ -7,7 +7,6 @@ come from other people, so these are refused here, when the manifest is read for
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
 
 from fewer.config import complaint
 from fewer.data.limits import (
@@ -41,7 +40,7 @@ class Source(_Strict):
     @model_validator(mode="after")
     def _harmless(self) -> "Source":
         if problem := source_problem(self.type, self.source):
-            raise PydanticCustomError("source", "{problem}", {"problem": problem})
+            raise ValueError(problem)
         return self
 
 

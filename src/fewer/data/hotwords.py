@@ -1,4 +1,4 @@
-"""Lists of names and terms: a file of lines `term`, or `term<TAB>weight`, and how a tokenizer may spell each."""
+"""Hotwords, names and terms that are rewarded: a file of lines `term`, or `term<TAB>weight`, and their labels."""
 
 import math
 from collections.abc import Iterator

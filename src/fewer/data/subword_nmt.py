@@ -71,12 +71,19 @@ class SubwordNmtTokenizer(Tokenizer):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_json, (self.to_json(),)
 
+    def pieces(self, word: str) -> list[str]:
+        """The labels that the merges make of a word, whether the vocabulary has them or not."""
+        return [_spelled(piece) for piece in self._pieces(word)]
+
     def _encode_new_word(self, word: str) -> tuple[int, ...]:
+        return tuple(id for piece in self._pieces(word) for id in self._label(piece, word))
+
+    def _pieces(self, word: str) -> list[str]:
         symbols = self._merge([*word[:-1], word[-1] + WORD_END] if self.mark_joined else [*word, WORD_END])
         pieces = [symbol for symbol in symbols if symbol != WORD_END]
         if symbols[-1] == WORD_END:
             pieces[-1] += WORD_END
-        return tuple(id for piece in pieces for id in self._label(piece, word))
+        return pieces
 
     def _merge(self, symbols: list[str]) -> list[str]:
         """Join the pair that was learnt first, wherever it stands, until no pair was learnt."""
@@ -95,7 +102,7 @@ class SubwordNmtTokenizer(Tokenizer):
 
     def _label(self, piece: str, word: str) -> list[int]:
         """A piece's label; if there is none, the labels of the two pieces that it was merged from."""
-        label = piece.removesuffix(WORD_END) if piece.endswith(WORD_END) else piece + CONTINUES
+        label = _spelled(piece)
         if label in self.ids:
             return [self.ids[label]]
         if halves := self._halves(piece):
@@ -110,6 +117,11 @@ class SubwordNmtTokenizer(Tokenizer):
             return halves
         stem = self.parts.get(piece.removesuffix(WORD_END))  # the mark, a symbol of its own, stays with the second half
         return stem and (stem[0], stem[1] + WORD_END)
+
+
+def _spelled(piece: str) -> str:
+    """How the vocabulary spells a piece."""
+    return piece.removesuffix(WORD_END) if piece.endswith(WORD_END) else piece + CONTINUES
 
 
 def read_codes(path: str | Path) -> tuple[list[Merge], bool]:

@@ -21,9 +21,11 @@ from fewer.data.spelling import Case, spell
 from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.files import fingerprint, locked, read_json_object, write_json
-from fewer.progress import Bar
+from fewer.progress import Bar, warn
 
 FORMAT = "fewer-tokens/1"
+UNKNOWN_SHARE = 1e-3  # of all labels; text with more unknown labels than that is reported, with examples
+EXAMPLES = 8  # words that are shown then
 BLOCK = 20_000  # lines between two moments at which tokenising can be taken up again
 
 
@@ -83,6 +85,7 @@ class _Progress:
     sentences: int = 0
     labels: int = 0
     unknown: int = 0  # unknown labels among them
+    examples: tuple[str, ...] = ()  # the first words that have them
 
 
 def store_tokens(
@@ -115,7 +118,21 @@ def store_tokens(
             raise FewerError(
                 f"cannot write {target}: {error.strerror or error}; is the disk full or read-only?"
             ) from error
-    return TokenStore(target)
+    store = TokenStore(target)
+    _report_unknown(store)
+    return store
+
+
+def _report_unknown(store: TokenStore) -> None:
+    """Say so if the vocabulary lacks much of the text: it may be spelled otherwise, and a model of it learns little."""
+    unknown, labels = store.summary["unknown"], store.summary["labels"]
+    if unknown <= UNKNOWN_SHARE * labels:
+        return
+    words = ", ".join(store.summary.get("examples", ()))
+    warn(
+        f"{', '.join(store.summary['files'])}: {unknown:,} of {labels:,} labels ({unknown / labels:.2%}) are unknown"
+        f"{f', the first ones in: {words}' if words else ''}; is the text spelled as the tokenizer expects it?"
+    )
 
 
 def _key(files: Sequence[str | Path], tokenizer: Tokenizer, case: Case, allow_unknown: bool) -> str:
@@ -139,11 +156,8 @@ def _tokenise(files: Sequence[str | Path], tokenizer: Tokenizer, folder: Path, c
         bar.advance(progress.lines)
         lines = islice(_numbered(files, case), progress.lines, None)
         while block := list(islice(lines, BLOCK)):
-            sentences = [
-                _encode(tokenizer, text, f"{path}, line {number}", allow_unknown)
-                for path, number, text in block
-                if text.strip()
-            ]
+            texts = [(f"{path}, line {number}", text) for path, number, text in block if text.strip()]
+            sentences = [_encode(tokenizer, text, where, allow_unknown) for where, text in texts]
             flat = np.array([id for sentence in sentences for id in sentence], dtype)
             lengths = np.array([len(sentence) for sentence in sentences], "<u8")
             labels.write(flat.tobytes())
@@ -154,6 +168,7 @@ def _tokenise(files: Sequence[str | Path], tokenizer: Tokenizer, folder: Path, c
                 sentences=progress.sentences + len(sentences),
                 labels=progress.labels + len(flat),
                 unknown=progress.unknown + (0 if tokenizer.unknown is None else int((flat == tokenizer.unknown).sum())),
+                examples=_more_examples(progress.examples, tokenizer, [text for _, text in texts], sentences),
             )
             for stream in (labels, ends):
                 stream.flush()
@@ -167,10 +182,26 @@ def _tokenise(files: Sequence[str | Path], tokenizer: Tokenizer, folder: Path, c
     (folder / "progress.json").unlink(missing_ok=True)
 
 
+def _more_examples(
+    known: tuple[str, ...], tokenizer: Tokenizer, texts: Sequence[str], sentences: Sequence[list[int]]
+) -> tuple[str, ...]:
+    """Different words with unknown labels, those that are known already and the next ones of these texts."""
+    found = dict.fromkeys(known)
+    if tokenizer.unknown is None or len(found) >= EXAMPLES:
+        return known
+    for text, labels in zip(texts, sentences, strict=True):
+        if tokenizer.unknown in labels:
+            found.update(dict.fromkeys(word for word in text.split() if tokenizer.unknown in tokenizer.encode(word)))
+            if len(found) >= EXAMPLES:
+                break
+    return tuple(islice(found, EXAMPLES))
+
+
 def _read_progress(folder: Path) -> _Progress:
     try:
-        return _Progress(**json.loads((folder / "progress.json").read_text()))
-    except (OSError, ValueError, TypeError):
+        values = json.loads((folder / "progress.json").read_text())
+        return _Progress(**{**values, "examples": tuple(values.get("examples", ()))})
+    except (OSError, ValueError, TypeError, AttributeError):
         return _Progress()
 
 

@@ -11,7 +11,7 @@ from fewer.data.hotwords import spellings
 from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.ilm.folder import Ilm, load_ilm
-from fewer.models.hotwords import Phrases
+from fewer.models.hotwords import Hotwords
 from fewer.models.lm import LanguageModel, LmScorer
 from fewer.models.word_ngram import WordNGram
 from fewer.recognisers.loader import load_recogniser
@@ -26,7 +26,7 @@ from fewer.store.word_ngram import WordStyle, label_pieces
 
 @dataclass(frozen=True)
 class System:
-    """What is searched with. Terms: "aed", "lm", "ilm", "words" for given names and terms, "ctc" if it is asked for."""
+    """What is searched with. Terms: "aed", "lm", "ilm", "words" for hotwords, "ctc" if it is asked for."""
 
     recogniser: Recogniser
     lm: LanguageModel | None = None
@@ -34,7 +34,7 @@ class System:
     ctc: bool = False  # score with the recogniser's CTC branch as well
     end_scored_by: Sequence[str] | None = None  # those of the terms that score the end label; None: as is usual for it
     names: dict[str, str] = field(default_factory=dict)  # what was loaded, for the N-best file's header
-    words: Phrases | None = None  # names and terms that are rewarded
+    words: Hotwords | None = None  # rewarded wherever they are said
     centred: bool = False  # language models say only how labels compare, so that length is not paid for
 
     def scorers(self, aed: Scorer | None = None) -> list[Scorer]:
@@ -67,7 +67,7 @@ class System:
         recogniser, scorers = self.recogniser, scorers or self.scorers()
         terms = [term for scorer in scorers for term in scorer.terms]
         by = self.end_by(terms)
-        if "words" in terms:  # it takes back what an unfinished phrase got
+        if "words" in terms:  # it takes back what an unfinished hotword got
             by.append("words")
         if "lm" in terms and isinstance(self.lm, WordNGram):  # the last word is scored where it ends
             by.append("lm")
@@ -116,7 +116,7 @@ def load_system(
     cached: bool = False,
     centred: bool | None = None,
 ) -> System:
-    """Load recogniser, LM, ILM and a list of names and terms, and make sure that they speak the same labels.
+    """Load recogniser, LM, ILM and hotwords, and make sure that they speak the same labels.
 
     language, task, cached: as in `load_recogniser`. centred: as in `System`; None: as is usual for the recogniser.
     """
@@ -130,19 +130,19 @@ def load_system(
         ctc,
         end_scored_by,
         {name: str(value) for name, value in given.items() if value is not None},
-        None if words is None else load_phrases(words, recogniser.tokenizer),
+        None if words is None else load_hotwords(words, recogniser.tokenizer),
         recogniser.defaults.centred if centred is None else centred,
     )
 
 
-def load_phrases(path: str | Path, tokenizer: Tokenizer) -> Phrases:
-    """A list of names and terms as what rewards them in `tokenizer`'s labels."""
+def load_hotwords(path: str | Path, tokenizer: Tokenizer) -> Hotwords:
+    """A list of hotwords as what rewards them in `tokenizer`'s labels."""
     blanks = getattr(tokenizer, "leading_space", True)  # else words are not told apart, and any place will do
     pieces = label_pieces(tokenizer, WordStyle())
     starts = torch.tensor([piece.starts or not blanks for piece in pieces])
     ends = torch.tensor([piece.ends or not blanks for piece in pieces])
     splits = torch.tensor([_is_mark(piece.text) for piece in pieces])
-    return Phrases(spellings(path, tokenizer), starts, ends, splits, tokenizer.end)
+    return Hotwords(spellings(path, tokenizer), starts, ends, splits, tokenizer.end)
 
 
 def _is_mark(text: bytes) -> bool:

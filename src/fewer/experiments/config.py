@@ -124,6 +124,7 @@ class ExperimentConfig(Config):
     normaliser: str = "none"  # of `fewer score`
     references: dict[str, Path] = Field(default={})  # set -> .stm to score it by, instead of the manifest's transcripts
     lm_text: tuple[Path, ...] = ()  # text of the LMs, looked through for the sets' transcripts
+    hours: dict[str, float] = Field(default={})  # of sets, for a dry run where they are not here
     paper: str | None = None  # table of the paper to print beside the results
 
     @model_validator(mode="after")

@@ -203,7 +203,8 @@ class Experiment:
         folder = self.folder / "ilm" / name / variant
         if not _is_measured(folder):
             options = {"method": row.method, "special_first": row.special_first, "seed": config.seed}
-            options |= {"encodings": config.encodings, **config.ilm.get("all", {}), **config.ilm.get(row.method, {})}
+            options |= {"encodings": config.encodings, "means": self._means(name)}
+            options |= {**config.ilm.get("all", {}), **config.ilm.get(row.method, {})}
             say(f"internal LM {variant}")
             chosen, model = parse_config(IlmConfig, options, variant), self.recogniser(name)
             if row.subtract is not None:
@@ -211,6 +212,12 @@ class Experiment:
             else:
                 estimate_ilm(model, chosen, folder, config.train, self._dev)
         return folder
+
+    def _means(self, recogniser: str) -> Path | None:
+        """Where E_D[h] and E_D[c] of a recogniser are kept, if its rows need both: one pass then measures them."""
+        rows = [row for row in self.config.rows if self.config.recogniser_of(row) == recogniser]
+        both = {"enc_avg", "ctx_avg"} <= {row.method for row in rows}
+        return self.folder / "ilm" / recogniser / "means" if both else None
 
     @cached_property
     def _dev(self) -> Path:

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource
+from fewer.experiments.cost import experiment_lines, frozen_lm
 from fewer.experiments.experiment import Experiment
 from fewer.experiments.layers import train_values
 from fewer.report.tables import write_tables
 from fewer.store.model_folder import WEIGHTS
 from fewer.training.configs import parse_train_config
 from fewer.training.cost import dry_run
+from fewer.training.gpus import DEFAULT, GPUS, Gpu
 
 
 def run_experiment(config: ExperimentConfig, folder: str | Path) -> dict[str, Any]:
@@ -19,8 +21,8 @@ def run_experiment(config: ExperimentConfig, folder: str | Path) -> dict[str, An
     return results
 
 
-def describe(config: ExperimentConfig) -> str:
-    """What an experiment would do, with the cost of what it trains."""
+def describe(config: ExperimentConfig, gpu: Gpu = GPUS[DEFAULT]) -> str:
+    """What an experiment would do, with the cost of all of it, here and on a named GPU."""
     lines = [config.title, f"scales tuned on {config.tune}, reported on {', '.join(config.sets)}"]
     lines += [f"rows: {', '.join(row.key for row in config.rows)}"]
     sources: dict[str, ModelSource | LmSource] = {**config.recognisers, **config.lms}
@@ -31,8 +33,9 @@ def describe(config: ExperimentConfig) -> str:
         values = {"tokenizer": "tokenizer.json", **train_values(source.train)}
         folder = config.models / name if config.models else None
         where = f" (already trained, in {folder})" if folder and (folder / WEIGHTS).exists() else ""
-        lines.append(f"\n{name}{where}: {dry_run(parse_train_config(values, name))}")
-    return "\n".join(lines)
+        training = parse_train_config(values, name)
+        lines.append(f"\n{name}{where}: {dry_run(training, gpu, frozen_lm(training))}")
+    return "\n".join([*lines, "", *experiment_lines(config, gpu)])
 
 
 def _given(source: ModelSource | LmSource) -> str:

@@ -126,14 +126,15 @@ class Estimation:
         """The transcripts of a manifest, or the lines of a text, as labels."""
         return store_tokens([manifest], self.recogniser.tokenizer, self.out / "text", allow_unknown=True)
 
-    def sentences(self, manifest: Path) -> SentenceBatches:
-        """The same as batches to train on."""
-        return SentenceBatches(self.tokens(manifest), SentenceConfig(max_size=self.config.batch), self.config.seed)
+    def sentences(self, manifest: Path, parts: int = 1) -> SentenceBatches:
+        """The same as batches to train on, a pass in so many parts."""
+        batches = SentenceConfig(max_size=self.config.batch, sub_epochs=parts)
+        return SentenceBatches(self.tokens(manifest), batches, self.config.seed)
 
     @property
     def marks(self) -> str:
         """Of all that the result depends on. The task is in the recogniser's fingerprint."""
-        config = self.config.model_dump_json(exclude={"task"})
+        config = self.config.model_dump_json(exclude={"task"}, exclude_defaults=True)
         return fingerprint(config, self.recogniser.fingerprint, *source_of(self.method.name), self.train, self.dev)
 
     def transcribed(self, manifest: Path) -> Path:

@@ -1,5 +1,6 @@
 """The attention-based encoder-decoder recogniser of the paper."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -12,6 +13,8 @@ from fewer.models.decoder import Decoded, Decoder, DecoderConfig
 from fewer.models.encoded import Encoded
 from fewer.models.encoder import Encoder, EncoderConfig
 from fewer.models.lstm import init_linear
+
+L2Part = Literal["encoder", "key", "state", "output"]  # key: what attention makes of the encoder's output
 
 
 class AedConfig(Config):
@@ -59,9 +62,17 @@ class AED(nn.Module):
             raise ValueError("this model was built without a CTC branch")
         return functional.log_softmax(self.ctc(encoded.states), dim=-1)
 
-    def l2_parameters(self) -> list[nn.Parameter]:
-        """What L2 applies to (SPEC §2), biases included; the Switchboard recipe's zoneout LSTM is not among it."""
-        parts: list[Any] = [*self.encoder.convolutions, *self.encoder.layers, self.attention.key, self.decoder.output]
-        if self.config.decoder.state == "lstm":
-            parts.append(self.decoder.state)
-        return [parameter for part in parts for parameter in part.parameters()]
+    def l2_parameters(self, parts: Sequence[L2Part] | None = None) -> list[nn.Parameter]:
+        """What L2 applies to, biases included. None: as in the authors' configurations of LSTM decoders (SPEC §2).
+
+        There a plain LSTM state is among it and a zoneout LSTM is not.
+        """
+        if parts is None:
+            parts = ("encoder", "key", "output", *(("state",) if self.config.decoder.state == "lstm" else ()))
+        modules: dict[L2Part, list[Any]] = {
+            "encoder": [*self.encoder.convolutions, *self.encoder.layers],
+            "key": [self.attention.key],
+            "output": [self.decoder.output],
+            "state": [self.decoder.state],
+        }
+        return [parameter for part in parts for module in modules[part] for parameter in module.parameters()]

@@ -15,7 +15,7 @@ from torch.nn import functional
 from fewer.config import Config
 from fewer.models.context import Context, ZeroContext, context_memory
 from fewer.models.encoded import Encoded
-from fewer.models.lstm import Lstm, LstmState, ZoneoutLstm, glorot_, init_linear
+from fewer.models.lstm import Lstm, LstmState, ZoneoutLstm, glorot_, init_linear, normal_
 from fewer.models.shared import ManySteps
 
 
@@ -28,6 +28,7 @@ class DecoderConfig(Config):
     cell_zoneout: float = Field(default=0.15, ge=0, lt=1)  # zoneout_lstm only
     output_zoneout: float = Field(default=0.05, ge=0, lt=1)  # zoneout_lstm only
     history: int = Field(default=3, ge=1)  # k, feed_forward only: how many labels the state sees
+    joint_initial: bool = False  # an LSTM's first weights are drawn as those of one matrix; the authors: true
 
 
 class LstmDecoderState(nn.Module):
@@ -40,6 +41,8 @@ class LstmDecoderState(nn.Module):
             self.lstm: Lstm = Lstm(inputs, config.size, forget_bias=1.0)
         else:
             self.lstm = ZoneoutLstm(inputs, config.size, 1.0, config.cell_zoneout, config.output_zoneout)
+        if config.joint_initial:
+            self.lstm.reset_parameters(joint=True)
 
     def start(self, like: Tensor) -> LstmState:
         return self.lstm.start(like.shape[0])
@@ -184,6 +187,7 @@ class Decoder(nn.Module):
 class DecoderLikeLmConfig(DecoderConfig):
     kind: Literal["decoder_like_lm"] = "decoder_like_lm"
     vocab_size: int = Field(ge=1)
+    initial: Literal["glorot", "normal"] = "glorot"  # first weights; normal: N(0, 0.1), biases too
 
 
 class ContextLm(nn.Module):
@@ -240,3 +244,5 @@ class DecoderLikeLm(ContextLm):
     def __init__(self, config: DecoderLikeLmConfig):
         super().__init__(Decoder(config, config.vocab_size, 0), ZeroContext(0))
         self.config = config
+        if config.initial == "normal":
+            normal_(self)

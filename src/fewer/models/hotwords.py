@@ -1,11 +1,11 @@
-"""Names and terms that a search rewards: a trie of their labels with suffix links (Aho and Corasick 1975).
+"""Hotwords, names and terms that a search rewards: a trie of their labels with suffix links (Aho and Corasick 1975).
 
-A phrase of n labels and weight w is worth n · w wherever it stands as whole words. While it is being spelled, its
-labels so far are paid in advance: with A(h) the largest advance of any phrase that the end of h may be a beginning of,
-and C(h) the worth of all phrases that are complete in h, a label v scores C(hv) + A(hv) − C(h) − A(h). So what an
-unfinished phrase got is taken back, and a whole hypothesis scores what its phrases are worth, however they overlap.
+A hotword of n labels and weight w is worth n · w wherever it stands as whole words. While it is being spelled, its
+labels so far are paid in advance: with A(h) the largest advance of any hotword that the end of h may be a beginning of,
+and C(h) the worth of all hotwords that are complete in h, a label v scores C(hv) + A(hv) − C(h) − A(h). So what an
+unfinished hotword got is taken back, and a whole hypothesis scores what its hotwords are worth, however they overlap.
 
-Whether a word ends is seen in the next label: a phrase is complete when that begins a word, is a mark, or ends all.
+Whether a word ends is seen in the next label: a hotword is complete when that begins a word, is a mark, or ends all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,35 +20,35 @@ from fewer.models.ngram import ROOT, find_child, spread
 class PhraseState(NamedTuple):
     """Both (rows,)."""
 
-    node: Tensor  # the longest end of what was read that begins a phrase
+    node: Tensor  # the longest end of what was read that begins a hotword
     closed: Tensor  # bool; whatever comes next begins a word
 
 
-class Phrases(nn.Module):
+class Hotwords(nn.Module):
     """Scores labels as a `LanguageModel` does, though with rewards instead of log-probabilities."""
 
     normalised = False
     labels: Tensor  # (nodes,) last label
     keys: Tensor  # (nodes − 1,) parent · V + label of nodes 1, 2, …; sorted
     begins: Tensor  # (nodes + 1,) first child
-    suffixes: Tensor  # (nodes,) the next shorter end of the same labels that begins a phrase
+    suffixes: Tensor  # (nodes,) the next shorter end of the same labels that begins a hotword
     ahead: Tensor  # (nodes,) A
-    worth: Tensor  # (nodes,) of all phrases that end here, if the word does
+    worth: Tensor  # (nodes,) of all hotwords that end here, if the word does
     starts: Tensor  # (V,) bool; begins a word
     ends: Tensor  # (V,) bool; the next label begins a word
     splits: Tensor  # (V,) 1 where the label shows that the word before it has ended
-    firsts: Tensor  # (2, V) A of a phrase that begins with the label: inside a word, where one must begin
+    firsts: Tensor  # (2, V) A of a hotword that begins with the label: inside a word, where one must begin
 
     def __init__(
-        self, phrases: Mapping[tuple[int, ...], float], starts: Tensor, ends: Tensor, splits: Tensor, end: int = 0
+        self, hotwords: Mapping[tuple[int, ...], float], starts: Tensor, ends: Tensor, splits: Tensor, end: int = 0
     ):
-        """phrases: weights of labels. starts, ends, splits: (V,) bool; what begins, closes, shows the end of words."""
+        """hotwords: weights of labels. starts, ends, splits: (V,) bool; what begins, closes, shows the end of words."""
         super().__init__()
-        for phrase, weight in phrases.items():
-            if not phrase or not 0 < weight < float("inf"):
-                raise ValueError(f"the phrase {phrase} of weight {weight}: it needs labels and a positive weight")
+        for hotword, weight in hotwords.items():
+            if not hotword or not 0 < weight < float("inf"):
+                raise ValueError(f"the hotword {hotword} of weight {weight}: it needs labels and a positive weight")
         self.vocab_size, self.end = len(starts), end
-        trie = _Trie(phrases, starts.tolist(), ends.tolist())
+        trie = _Trie(hotwords, starts.tolist(), ends.tolist())
         self.depth = max(trie.links)
         splits = splits | starts
         splits[end] = True
@@ -130,13 +130,13 @@ class Phrases(nn.Module):
 
 
 class _Trie:
-    """The phrases in breadth-first order, children by label; node 0 is the root."""
+    """The hotwords in breadth-first order, children by label; node 0 is the root."""
 
-    def __init__(self, phrases: Mapping[tuple[int, ...], float], starts: Sequence[bool], ends: Sequence[bool]):
+    def __init__(self, hotwords: Mapping[tuple[int, ...], float], starts: Sequence[bool], ends: Sequence[bool]):
         self.labels, self.parents, self.suffixes, self.links = [0], [0], [ROOT], [0]
         self.ahead, self.worth = [0.0], [0.0]
         children: dict[tuple[int, int], int] = {}
-        level = [(ROOT, sorted(phrases))] if phrases else []
+        level = [(ROOT, sorted(hotwords))] if hotwords else []
         depth = 0
         while level:
             below = []
@@ -150,9 +150,9 @@ class _Trie:
                     shorter = self._suffix(children, parent, label, starts, ends)
                     self.suffixes.append(shorter)
                     self.links.append(self.links[shorter] + 1)
-                    own = (depth + 1) * max(phrases[labels] for labels in through)
+                    own = (depth + 1) * max(hotwords[labels] for labels in through)
                     self.ahead.append(max(own, self.ahead[shorter]))
-                    complete = (depth + 1) * phrases.get(through[0], 0.0) if len(through[0]) == depth + 1 else 0.0
+                    complete = (depth + 1) * hotwords.get(through[0], 0.0) if len(through[0]) == depth + 1 else 0.0
                     self.worth.append(complete + self.worth[shorter])
             level, depth = below, depth + 1
 
@@ -164,7 +164,7 @@ class _Trie:
         starts: Sequence[bool],
         ends: Sequence[bool],
     ) -> int:
-        """The longest shorter end of parent's labels and this one that begins a phrase, at the start of a word."""
+        """The longest shorter end of parent's labels and this one that begins a hotword, at the start of a word."""
         if parent == ROOT:
             return ROOT
         at = self.suffixes[parent]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fewer.config import Config
-from fewer.models.lstm import Lstm, LstmState, glorot_, init_linear, lstm_pointwise
+from fewer.models.lstm import Lstm, LstmState, glorot_, init_linear, lstm_pointwise, normal_
 from fewer.models.tree import TreeState
 
 TABLE_NUMBERS = 1 << 24  # the largest label table that a search may keep
@@ -53,6 +53,7 @@ class LstmLmConfig(Config):
     size: int = Field(default=1000, ge=1)  # units of each layer
     layers: int = Field(default=1, ge=1)  # the paper does not publish those of the TED-LIUM LM; its recipe: 4 × 2048
     dropout: float = Field(default=0.0, ge=0, lt=1)  # on every layer's input and the output layer's input
+    initial: Literal["glorot", "normal"] = "glorot"  # first weights; normal: N(0, 0.1), biases too, as the authors'
 
 
 class LstmLm(nn.Module):
@@ -66,6 +67,8 @@ class LstmLm(nn.Module):
         sizes = [config.embedding] + [config.size] * config.layers
         self.layers = nn.ModuleList([Lstm(a, b) for a, b in pairwise(sizes)])
         self.output = init_linear(nn.Linear(config.size, config.vocab_size))
+        if config.initial == "normal":
+            normal_(self)
         self.dropout = nn.Dropout(config.dropout)
         self.table: Tensor | None = None
 
@@ -114,6 +117,7 @@ class TransformerLmConfig(Config):
     heads: int = Field(default=8, ge=1)
     embedding: int = Field(default=128, ge=1, multiple_of=2)  # half of the positions' numbers are sines, half cosines
     dropout: float = Field(default=0.0, ge=0, lt=1)  # on attention and feed-forward outputs and the embedding
+    initial: Literal["glorot", "fan_in"] = "glorot"  # first weights; fan_in: variance 1/inputs, as the authors'
 
     @model_validator(mode="after")
     def _heads_divide_the_size(self) -> "TransformerLmConfig":
@@ -166,7 +170,16 @@ class TransformerLm(nn.Module):
         self.blocks = nn.ModuleList([SelfAttentionBlock(config) for _ in range(config.layers)])
         self.norm = nn.LayerNorm(config.size, eps=1e-6)
         self.output = init_linear(nn.Linear(config.size, config.vocab_size))
+        if config.initial == "fan_in":
+            self._draw_by_inputs()
         self.dropout = nn.Dropout(config.dropout)
+
+    def _draw_by_inputs(self) -> None:
+        """Every matrix uniform with variance 1/inputs; an embedding's inputs are the labels. Biases stay 0."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                inputs = module.in_features if isinstance(module, nn.Linear) else module.num_embeddings
+                nn.init.uniform_(module.weight, -((3 / inputs) ** 0.5), (3 / inputs) ** 0.5)
 
     def embed(self, labels: Tensor, first_position: int) -> Tensor:
         """(rows, N) -> (rows, N, size)"""

@@ -14,6 +14,12 @@ def glorot_(weight: Tensor, fan_in: int, fan_out: int) -> None:
     nn.init.uniform_(weight, -limit, limit)
 
 
+def normal_(module: nn.Module, deviation: float = 0.1) -> None:
+    """N(0, deviation) for every weight, biases too: how the authors' toolkit starts LSTM LMs."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, 0.0, deviation)
+
+
 def init_linear(layer: nn.Linear) -> nn.Linear:
     """Glorot-uniform weight, zero bias."""
     glorot_(layer.weight, layer.in_features, layer.out_features)
@@ -37,9 +43,11 @@ class Lstm(nn.Module, ManySteps):
         self.offset: Tensor
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        glorot_(self.weight_ih, self.input_size, 4 * self.size)
-        glorot_(self.weight_hh, self.size, 4 * self.size)
+    def reset_parameters(self, joint: bool = False) -> None:
+        """joint: both matrices are drawn as the parts of one (input + size, 4·size) matrix."""
+        both = self.input_size + self.size
+        glorot_(self.weight_ih, both if joint else self.input_size, 4 * self.size)
+        glorot_(self.weight_hh, both if joint else self.size, 4 * self.size)
         nn.init.zeros_(self.bias)
 
     def start(self, rows: int) -> LstmState:

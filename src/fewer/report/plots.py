@@ -25,7 +25,7 @@ INK = ("#083b4c", "#0d5867", "#1f7a80", "#4b9d97", "#83bdae", "#b3d6c5", "#d6e6d
 DARK, MUTED, LINE, CHOSEN = "#1b2326", "#58646a", "#e2dfd6", "#ff7a45"
 Tuned: TypeAlias = tuple[str, Surface, dict[str, float]]  # name, WER over two scales, the tuned point
 DOTS = 160  # per inch, of PNG files
-NAME = 48  # characters of a row's name at the most
+NAME = 48  # characters of a row's name at most
 
 
 def write_plots(run: str | Path, folder: str | Path, suffix: str = "png") -> list[Path]:

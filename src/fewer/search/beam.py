@@ -22,7 +22,7 @@ class SearchOptions:
     beam: int = 12  # hypotheses kept for each utterance: 12 (Switchboard, TED-LIUM), 32 (LibriSpeech)
     length: LengthPolicy = field(default_factory=LengthPolicy)
     n_best: int | None = None  # how many to return; None: the whole beam
-    max_length: int | None = None  # labels at the most; None: as many as the utterance has encoder frames
+    max_length: int | None = None  # labels at most; None: as many as the utterance has encoder frames
     label_scores: bool = field(default=False, repr=False)  # keep every term's score of every label
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ def beam_search(
     options: SearchOptions = SearchOptions(),
     to_text: Callable[[Sequence[int]], str] = lambda tokens: " ".join(map(str, tokens)),
 ) -> list[tuple[Hypothesis, ...]]:
-    """N-best lists of all utterances, best first. max_lengths: (B,) labels at the most, end label counted."""
+    """N-best lists of all utterances, best first. max_lengths: (B,) labels at most, end label counted."""
     if options.max_length is not None:
         max_lengths = max_lengths.clamp_max(options.max_length)
     if len(max_lengths) and int(max_lengths.min()) < 1:

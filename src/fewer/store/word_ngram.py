@@ -55,7 +55,7 @@ class WordStyle:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "WordStyle":
-        """The style that some words have in common; case does not count if there is but one."""
+        """The style that some words have in common; case does not count if there is only one."""
         lower = any(word != word.upper() for word in words)
         upper = any(word != word.lower() for word in words)
         case: Literal["mixed", "lower", "upper"] = "mixed" if lower == upper else "lower" if lower else "upper"

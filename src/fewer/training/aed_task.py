@@ -13,7 +13,14 @@ from fewer.models.aed import AED
 from fewer.models.encoded import Encoded
 from fewer.training.configs import AedTrainConfig
 from fewer.training.growing import grow, stage_config
-from fewer.training.objective import ctc_loss_sum, l2, local_fusion, off_diagonal, smoothed_cross_entropy
+from fewer.training.objective import (
+    ctc_loss_sum,
+    l2,
+    local_fusion,
+    off_diagonal,
+    smoothed_cross_entropy,
+    smoothing_entropy,
+)
 from fewer.training.task import Losses, Moment, Task
 
 ENCODER = ("encoder.", "ctc.")  # how the names of the weights begin that CTC alone trains
@@ -36,7 +43,11 @@ class AedTask(Task):
         self.lm_scale = config.external_lm.scale if config.external_lm else 0.0
 
     def stage(self, sub_epoch: int) -> int:
-        return 0 if self.config.growing is None else self.config.growing.stage(sub_epoch)
+        """Of growing. Where Adam starts anew with label smoothing, that is one stage more, of the same size."""
+        growing = self.config.growing
+        if growing is None:
+            return 0
+        return growing.stage(sub_epoch) + (growing.reset_with_smoothing and sub_epoch >= self.config.smoothing_from)
 
     def build(self, stage: int) -> nn.Module:
         model = AED(stage_config(self.config.model, self.config.growing, stage))
@@ -44,7 +55,7 @@ class AedTask(Task):
         return model
 
     def grow(self, old: Any, new: Any) -> None:
-        grow(old, new)
+        grow(old, new, self.config.growing.new_layer if self.config.growing else "below_last")
 
     def losses(self, module: Any, batch: Batch, moment: Moment) -> Losses:
         encoded = module.encode(batch.features, batch.feature_lengths)
@@ -60,6 +71,8 @@ class AedTask(Task):
         plain = smoothed_cross_entropy(log_probs if smoothing == 0 else log_probs.detach(), labels, lengths)
         total = plain if smoothing == 0 else smoothed_cross_entropy(log_probs, labels, lengths, smoothing)
         parts = {"ce": plain.detach()}
+        if not moment.training and self.steering(moment.sub_epoch) == "smoothed":
+            parts["smoothed"] = self._divergence(log_probs, batch, moment.sub_epoch)
         if self.config.ctc_scale:
             ctc = self._ctc(module, encoded, batch)
             total = total + self.config.ctc_scale * ctc
@@ -75,14 +88,29 @@ class AedTask(Task):
         return ctc_loss_sum(module.ctc_log_probs(encoded), encoded.lengths, batch.labels, batch.label_lengths)
 
     def smoothing(self, moment: Moment) -> float:
-        return self.config.smoothing if moment.training and moment.sub_epoch >= self.config.smoothing_from else 0.0
+        return self._smoothing_at(moment.sub_epoch) if moment.training else 0.0
+
+    def _smoothing_at(self, sub_epoch: int) -> float:
+        return self.config.smoothing if sub_epoch >= self.config.smoothing_from else 0.0
+
+    def _divergence(self, log_probs: Tensor, batch: Batch, sub_epoch: int) -> Tensor:
+        """The loss that the authors' newbob sees: of smoothed targets, as training has them, without their entropy."""
+        smoothing, labels = self._smoothing_at(sub_epoch), batch.label_lengths
+        loss = smoothed_cross_entropy(log_probs, batch.labels, labels, smoothing)
+        return loss - labels.sum() * smoothing_entropy(smoothing, log_probs.shape[-1])
 
     def penalty(self, module: Any) -> Tensor | None:
         if not self.config.l2:
             return None
-        return l2(module.l2_parameters(), self.config.l2)
+        penalty = l2(module.l2_parameters(self.config.l2_parts), self.config.l2)
+        parts = self.config.l2_parts
+        growing = self.config.growing is not None and self.config.growing.scale_regularisation
+        share = module.config.encoder.size / self.config.model.encoder.size
+        if growing and share < 1 and (parts is None or "encoder" in parts):  # less for the layers that grow
+            penalty = penalty - l2(module.encoder.layers.parameters(), (1 - share) * self.config.l2)
+        return penalty
 
-    def resting(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
+    def frozen(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
         """The decoder and its attention, while the encoder comes first."""
         if not self._encoder_first(sub_epoch):
             return []
@@ -90,6 +118,11 @@ class AedTask(Task):
 
     def watched(self, sub_epoch: int) -> str:
         return "ctc" if self._encoder_first(sub_epoch) else "ce"
+
+    def steering(self, sub_epoch: int) -> str:
+        newbob = self.config.schedule.newbob
+        smoothed = newbob is not None and newbob.measure == "smoothed"
+        return "smoothed" if smoothed and not self._encoder_first(sub_epoch) else self.watched(sub_epoch)
 
     def _encoder_first(self, sub_epoch: int) -> bool:
         return sub_epoch <= self.config.encoder_first

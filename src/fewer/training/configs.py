@@ -15,7 +15,7 @@ from fewer.data.spelling import Case
 from fewer.data.text import SentenceConfig
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
-from fewer.models.aed import AedConfig
+from fewer.models.aed import AedConfig, L2Part
 from fewer.models.decoder import DecoderLikeLmConfig
 from fewer.models.lm import LstmLmConfig, TransformerLmConfig
 from fewer.training.growing import GrowingConfig
@@ -32,6 +32,7 @@ class ExpectedSpeech(Config):
     utterances: int = Field(ge=1)
     hours: float = Field(gt=0)
     labels: int = Field(ge=1)  # end labels counted
+    vocab_size: int | None = Field(default=None, ge=1)  # of the model, where the tokenizer is not there either
 
 
 class ExpectedText(Config):
@@ -39,6 +40,7 @@ class ExpectedText(Config):
 
     sentences: int = Field(ge=1)
     labels: int = Field(ge=1)  # end labels counted
+    vocab_size: int | None = Field(default=None, ge=1)  # of the model, where the tokenizer is not there either
 
 
 class SpeechConfig(Config):
@@ -89,7 +91,8 @@ class AedTrainConfig(_TrainConfig):
     smoothing_from: int = Field(default=1, ge=1)  # sub-epoch with which it begins
     ctc_scale: float = Field(default=1.0, ge=0)
     encoder_first: int = Field(default=0, ge=0)  # so many sub-epochs train the encoder by CTC alone, which is quick
-    l2: float = Field(default=1e-4, ge=0)  # l2·Σw² for every batch, on the parts that the paper's configs decay
+    l2: float = Field(default=1e-4, ge=0)  # l2·Σw² for every batch
+    l2_parts: tuple[L2Part, ...] | None = None  # what it applies to; None: encoder, key, output, and an LSTM state
     external_lm: ExternalLmConfig | None = None
     guide: GuideConfig | None = None  # None: attention finds its way alone, as in the paper
     expected: ExpectedSpeech | None = None
@@ -125,6 +128,12 @@ class LmTrainConfig(_TrainConfig):
     smoothing: float = Field(default=0.0, ge=0, lt=1)  # label smoothing
     expected: ExpectedText | None = None
 
+    @model_validator(mode="after")
+    def _only_recognisers_are_smoothed_on_dev(self) -> "LmTrainConfig":
+        if self.schedule.newbob is not None and self.schedule.newbob.measure == "smoothed":
+            raise ValueError("schedule.newbob.measure: `smoothed` is for recognisers; take ce or perplexity")
+        return self
+
 
 TrainConfig = AedTrainConfig | LmTrainConfig
 KINDS: dict[str, type[AedTrainConfig] | type[LmTrainConfig]] = {
@@ -141,10 +150,17 @@ def parse_train_config(values: Any, source: str | Path) -> TrainConfig:
     kind = model.get("kind", "aed") if isinstance(model, dict) else None
     if not isinstance(model, dict) or kind not in KINDS:
         raise FewerError(f"{source}: model.kind: what is to be trained? one of {', '.join(KINDS)} (found {kind!r})")
-    tokenizer = values.get("tokenizer")
-    if "vocab_size" not in model and isinstance(tokenizer, str) and Path(tokenizer).exists():
-        values = values | {"model": model | {"vocab_size": load_tokenizer(tokenizer).size}}
+    if "vocab_size" not in model and (size := _labels(values)) is not None:
+        values = values | {"model": model | {"vocab_size": size}}
     return parse_config(KINDS[kind], values, source)
+
+
+def _labels(values: dict[str, Any]) -> int | None:
+    """How many labels the tokenizer has; if it is not there, how many are expected."""
+    tokenizer, expected = values.get("tokenizer"), values.get("expected")
+    if isinstance(tokenizer, str) and Path(tokenizer).exists():
+        return load_tokenizer(tokenizer).size
+    return expected.get("vocab_size") if isinstance(expected, dict) else None
 
 
 def effective(config: TrainConfig, only_set: bool = False, ending: bool = False) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """What a training will be like before it starts: the network, the schedule by sub-epoch, steps, and cost.
 
-Cost counts the multiplications and additions of matrices, three times those of a forward pass, and compares them with
-how fast this machine multiplies matrices. Real steps reach a part of that speed.
+Cost counts the multiplications and additions of matrices, three times those of a forward pass (once for a frozen LM).
+It is compared with how fast this machine multiplies matrices, and with a named GPU's published peak rate and an assumed
+share of it. Memory and disk are estimates.
 """
 
 import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +27,9 @@ from fewer.models.lm import TransformerLmConfig
 from fewer.progress import progress
 from fewer.store.model_folder import ModelConfig, build_model
 from fewer.training.configs import AedTrainConfig, LmTrainConfig, TrainConfig
+from fewer.training.gpus import DEFAULT, GPUS, TRAINING_SHARE, Gpu
 from fewer.training.growing import stage_config
+from fewer.training.resources import activation_bytes, disk_bytes, gigabytes, state_bytes
 from fewer.training.schedule import learning_rate
 from fewer.training.trainer import duration
 
@@ -52,6 +56,7 @@ class Phase:
     max_size: int  # of a batch, in padded frames or labels
     smoothing: float
     amount: Amount | None  # None: the data is not known
+    frozen: ModelConfig | None = None  # an LM in the softmax, which is not trained
 
     @property
     def sub_epochs(self) -> int:
@@ -60,10 +65,13 @@ class Phase:
     @property
     def flops(self) -> float:
         """Of all its sub-epochs."""
-        return 0.0 if self.amount is None else self.sub_epochs * 3 * forward_flops(self.model, self.amount)
+        if self.amount is None:
+            return 0.0
+        frozen = 0.0 if self.frozen is None else forward_flops(self.frozen, self.amount)
+        return self.sub_epochs * (3 * forward_flops(self.model, self.amount) + frozen)
 
 
-def phases(config: TrainConfig) -> list[Phase]:
+def phases(config: TrainConfig, frozen: ModelConfig | None = None) -> list[Phase]:
     """The schedule by sub-epoch. Amounts of speech come from the manifest if it is here, else from `expected`.
 
     Of text they come from `expected` if that is given: else all of the text has to be read. It is never tokenised,
@@ -80,7 +88,7 @@ def phases(config: TrainConfig) -> list[Phase]:
             model = stage_config(config.model, config.growing, stage)
             smoothing = config.smoothing if first >= config.smoothing_from else 0.0
         size = config.data.batches.max_size_at(first)
-        phase = Phase(first, following - 1, model, size, smoothing, amount(first) if amount else None)
+        phase = Phase(first, following - 1, model, size, smoothing, amount(first) if amount else None, frozen)
         if result and replace(phase, first=result[-1].first) == replace(result[-1], last=phase.last):
             result[-1] = replace(phase, first=result[-1].first)
         else:
@@ -223,13 +231,18 @@ def matmul_speed(device: torch.device, seconds: float = 0.5) -> float:
     return 2 * size**3 * (count - 1) / (time.monotonic() - began)
 
 
-def dry_run(config: TrainConfig) -> str:
-    """Everything that `fewer train --dry-run` prints."""
+@cache
+def _speed(device: torch.device) -> float:
+    return matmul_speed(device)  # once: several trainings may be told about
+
+
+def dry_run(config: TrainConfig, gpu: Gpu = GPUS[DEFAULT], frozen: ModelConfig | None = None) -> str:
+    """Everything that `fewer train --dry-run` prints. frozen: the LM that a recogniser is trained with."""
     counts = parameter_counts(config.model)
     lines = [f"{config.model.kind} with {config.model.vocab_size} labels"]
     for part, group in _alike(counts):
         lines.append(f"  {part:<28}{sum(group):>15,}" + (f"  = {len(group)} × {group[0]:,}" if len(group) > 1 else ""))
-    lines += [f"  {'parameters':<28}{sum(counts.values()):>15,}", "", *_schedule_lines(config)]
+    lines += [f"  {'parameters':<28}{sum(counts.values()):>15,}", "", *_schedule_lines(config, gpu, frozen)]
     return "\n".join(lines)
 
 
@@ -246,8 +259,8 @@ def _alike(counts: dict[str, int]) -> list[tuple[str, list[int]]]:
     return result
 
 
-def _schedule_lines(config: TrainConfig) -> list[str]:
-    table = phases(config)
+def _schedule_lines(config: TrainConfig, gpu: Gpu, frozen: ModelConfig | None) -> list[str]:
+    table = phases(config, frozen)
     unit = "frames" if isinstance(config, AedTrainConfig) else "labels"
     lines = [f"{'sub-epochs':<12}{'network':<24}{'parameters':>13}{'smoothing':>11}{unit:>9}{'steps':>8}{'PFLOP':>10}"]
     for phase in table:
@@ -272,7 +285,7 @@ def _schedule_lines(config: TrainConfig) -> list[str]:
     ]
     if any(phase.amount is None for phase in table):
         return [*lines, "cost unknown: the data is not here, and the configuration does not say what is `expected`"]
-    return [*lines, *_cost_lines(config, table)]
+    return [*lines, *_cost_lines(config, table, gpu, frozen)]
 
 
 def _curriculum_lines(config: TrainConfig) -> list[str]:
@@ -289,15 +302,48 @@ def _curriculum_lines(config: TrainConfig) -> list[str]:
     return lines
 
 
-def _cost_lines(config: TrainConfig, table: list[Phase]) -> list[str]:
+def _cost_lines(config: TrainConfig, table: list[Phase], gpu: Gpu, frozen: ModelConfig | None) -> list[str]:
     steps = sum(phase.sub_epochs * phase.amount.steps for phase in table if phase.amount)
     flops = sum(phase.flops for phase in table)
-    device = choose_device(config.device)
-    speed = matmul_speed(device)
+    lines = [f"{steps:,} steps, {flops:.3g} floating-point operations", *_lm_lines(config, frozen)]
+    return [*lines, *time_lines(flops, gpu, TRAINING_SHARE, config.bf16, config.device), *_room(config, table, frozen)]
+
+
+def time_lines(flops: float, gpu: Gpu, share: float, bf16: bool = False, device_name: str = "auto") -> list[str]:
+    """How long so many operations take here and on a named GPU."""
+    device = choose_device(device_name)
+    speed, peak = _speed(device), gpu.rate(bf16)
+    kind = "bfloat16" if bf16 and gpu.bfloat16 else "float32"
     return [
-        f"{steps:,} steps, {flops:.3g} floating-point operations",
         f"at the {speed / 1e9:,.0f} GFLOP/s measured here ({device}, {torch.get_num_threads()} threads): "
         f"{duration(flops / speed)} at least; a real step reaches a part of that speed",
+        f"on one {gpu.name}, at {share:.0%} (assumed) of its published peak of {peak / 1e12:g} TFLOP/s in {kind}: "
+        f"about {duration(flops / (share * peak))}",
+    ]
+
+
+def _lm_lines(config: TrainConfig, frozen: ModelConfig | None) -> list[str]:
+    if not isinstance(config, AedTrainConfig) or config.external_lm is None:
+        return []
+    if frozen is None:
+        return [f"without the forward passes of the frozen LM {config.external_lm.model}, whose size is not known here"]
+    return [f"with forward passes of the frozen LM ({sum(parameter_counts(frozen).values()):,} parameters)"]
+
+
+def _room(config: TrainConfig, table: list[Phase], frozen: ModelConfig | None) -> list[str]:
+    """Memory of the largest phase, and disk."""
+    parameters = sum(parameter_counts(config.model).values())
+    extra = 0 if frozen is None else sum(parameter_counts(frozen).values())
+    state = state_bytes(config, parameters, extra)
+    batches = []
+    for phase in table:
+        assert phase.amount is not None
+        ratio = phase.amount.labels / phase.amount.frames if phase.amount.frames else 1.0
+        batches.append(activation_bytes(phase.model, phase.max_size, ratio))
+    return [
+        f"memory: about {gigabytes(state + max(batches))} ({gigabytes(state)} for weights, gradients and moments, "
+        f"about {gigabytes(max(batches))} for the activations of a batch)",
+        f"disk: about {gigabytes(disk_bytes(config, parameters))}, checkpoints included",
     ]
 
 

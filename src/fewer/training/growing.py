@@ -1,13 +1,15 @@
 """Growing the encoder during training (SPEC §2): a few narrow layers at first, one layer and some width more at a time.
 
-The last layer stays the last and new ones are put below it, so that decoder, attention and CTC keep what they listen
-to. Old weights become the leading block of the new ones: gate by gate in an LSTM, and separately for the forward and
-the backward half of a layer's output wherever something reads it.
+By default the last layer stays the last and new ones are put below it, so that decoder, attention and CTC keep what
+they listen to; `new_layer: top` puts them on top, as the authors' configurations do. Old weights become the leading
+block of the new ones: gate by gate in an LSTM, and separately for the forward and the backward half of a layer's output
+wherever something reads it.
 """
 
 import math
 from collections.abc import Sequence
 from itertools import accumulate, product
+from typing import Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -22,6 +24,13 @@ class GrowingConfig(Config):
     starts: tuple[int, ...]  # sub-epochs that begin with one layer more: 26, 31, 36, 41 for LibriSpeech
     first_layers: int = Field(default=2, ge=1)  # layers at first
     first_share: float = Field(default=0.5, gt=0, le=1)  # of the final width at first; it then grows by equal steps
+    new_layer: Literal["below_last", "top"] = "below_last"  # where a new layer is put; the authors: top
+    scale_regularisation: bool = False  # dropout and L2 of the BLSTM layers grow with the width; the authors: true
+    reset_with_smoothing: bool = False  # Adam starts anew when label smoothing begins, too; the authors: true
+
+    def share(self, stage: int) -> float:
+        """Of the final width, at a stage."""
+        return self.first_share + (1 - self.first_share) * min(stage / max(len(self.starts), 1), 1.0)
 
     def stage(self, sub_epoch: int) -> int:
         return sum(start <= sub_epoch for start in self.starts)
@@ -44,21 +53,24 @@ def stage_config(config: AedConfig, growing: GrowingConfig | None, stage: int) -
         return config
     encoder = config.encoder
     layers = growing.first_layers + stage
-    share = growing.first_share + (1 - growing.first_share) * stage / len(growing.starts)
+    share = growing.share(stage)
     gaps = max(layers - 1, 1)
     pools = encoder.pools
     if len(pools) > gaps:
         pools = (*pools[: gaps - 1], math.prod(pools[gaps - 1 :]))
-    smaller = encoder.model_copy(update={"layers": layers, "size": round(encoder.size * share), "pools": pools})
+    changes: dict[str, object] = {"layers": layers, "size": round(encoder.size * share), "pools": pools}
+    if growing.scale_regularisation:
+        changes["dropout"] = encoder.dropout * share
+    smaller = encoder.model_copy(update=changes)
     return config.model_copy(update={"encoder": smaller})
 
 
-def grow(old: AED, new: AED) -> None:
+def grow(old: AED, new: AED, new_layer: Literal["below_last", "top"] = "below_last") -> None:
     """Put the weights of `old` into `new`, a wider and perhaps deeper model whose other weights stay as they are."""
     weights = dict(old.named_parameters())
     for name, weight in new.named_parameters():
-        source = _old_name(name, old.config, new.config)
-        if source is not None:
+        source = name if new_layer == "top" else _old_name(name, old.config, new.config)
+        if source in weights:
             copy_leading(weights[source], weight, blocks(source, old), blocks(name, new))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from fewer.data.batches import TextBatch
 from fewer.data.reading import Batches
@@ -20,9 +20,10 @@ class LmTask(Task):
         train: Batches[TextBatch],
         dev: Batches[TextBatch],
         smoothing: float = 0.0,
+        penalised: Callable[[Any], Tensor] | None = None,
     ):
-        """make: builds the LM; parameters of it that do not require gradients stay as they are."""
-        self.make, self.train, self.dev, self.smoothing = make, train, dev, smoothing
+        """make: builds the LM; parameters of it that do not require gradients stay as they are. penalised: as L2."""
+        self.make, self.train, self.dev, self.smoothing, self.penalised = make, train, dev, smoothing, penalised
 
     def build(self, stage: int) -> nn.Module:
         return self.make()
@@ -34,3 +35,6 @@ class LmTask(Task):
             return Losses(plain, {"ce": plain.detach()})
         total = smoothed_cross_entropy(log_probs, batch.labels, batch.label_lengths, self.smoothing)
         return Losses(total, {"ce": plain.detach()})
+
+    def penalty(self, module: nn.Module) -> Tensor | None:
+        return None if self.penalised is None else self.penalised(module)

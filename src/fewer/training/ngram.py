@@ -8,6 +8,10 @@ first label,
 
 and below the unigrams stands the uniform distribution over the whole vocabulary. Pruned n-grams give all of their
 count to γ, so every history still sums to 1.
+
+Two things differ from lmplz, in the discounts of very small texts only. lmplz accepts a discount of 0, under which
+labels that a history has not been seen with may get the probability 0. And for the last n-gram of each length but the
+longest, it takes how often it occurs instead of its count when it counts counts.
 """
 
 from collections.abc import Sequence
@@ -21,7 +25,7 @@ from torch import Tensor
 from fewer.errors import FewerError
 from fewer.models.ngram import Level, NGram
 
-FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # for a length whose counts of counts allow no closed form; lmplz's values too
+FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # for a length whose counts of counts allow no closed form, as lmplz's
 
 
 class Counts(NamedTuple):
@@ -84,14 +88,14 @@ def count_ngrams(stream: Tensor, order: int, vocab_size: int, end: int = 0) -> l
 def discounts(counts: Tensor) -> Tensor:
     """D for a count of 0, 1, 2 and ≥ 3, in closed form from how many n-grams have the counts 1 to 4. (4,)
 
-    D_k = k − (k + 1) · Y · n_{k+1} / n_k with Y = n₁ / (n₁ + 2 n₂). Where that is undefined or not in (0, k], as in
-    very small or artificial texts, FALLBACK_DISCOUNTS.
+    D_k = k − (k + 1) · Y · n_{k+1} / n_k with Y = n₁ / (n₁ + 2 n₂). Where no n-gram has the count 1, 2 or 3, or D_k is
+    not in (0, k], as in very small or artificial texts, FALLBACK_DISCOUNTS. Without n-grams of count 4, D₃ is 3.
     """
     having = torch.bincount(counts.clamp(max=5), minlength=6).double()
     y = having[1] / (having[1] + 2 * having[2])
     k = torch.arange(1, 4, dtype=torch.double)
     closed = k - (k + 1) * y * having[2:5] / having[1:4]
-    good = bool((having[1:5] > 0).all() and (closed > 0).all() and (closed <= k).all())
+    good = bool((having[1:4] > 0).all() and (closed > 0).all() and (closed <= k).all())
     return torch.cat([torch.zeros(1), closed if good else torch.tensor(FALLBACK_DISCOUNTS)]).double()
 
 

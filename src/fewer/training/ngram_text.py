@@ -63,7 +63,7 @@ def ngram_of_texts(
         stream = store_tokens(texts, tokenizer, folder, config.case, config.allow_unknown).labels
         return TextNGram(_estimate(stream, tokenizer, config), len(stream))
     if len(texts) < 2:
-        raise FewerError(f"there is but one text, {texts[0]}: nothing to mix")
+        raise FewerError(f"there is only one text, {texts[0]}: nothing to mix")
     if mix_on in texts:
         raise FewerError(f"{mix_on} is one of the texts; weights come from text that no model has seen")
     held_out = store_tokens([mix_on], tokenizer, folder, config.case, config.allow_unknown).labels

@@ -1,5 +1,6 @@
 """What training minimises (SPEC §2, §5). Every function gives a sum; the trainer divides by the global label count."""
 
+import math
 from collections.abc import Iterable
 
 import torch
@@ -20,6 +21,13 @@ def smoothed_cross_entropy(log_probs: Tensor, labels: Tensor, lengths: Tensor, s
         other = smoothing / (log_probs.shape[2] - 1)
         score = (1 - smoothing - other) * score + other * log_probs.sum(2)
     return -score.masked_fill(~length_mask(lengths, labels.shape[1]), 0.0).sum()
+
+
+def smoothing_entropy(smoothing: float, labels: int) -> float:
+    """The entropy of a smoothed target over so many labels: the least that its cross entropy can be."""
+    if smoothing == 0:
+        return 0.0
+    return -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(smoothing / (labels - 1))
 
 
 def ctc_loss_sum(log_probs: Tensor, lengths: Tensor, labels: Tensor, label_lengths: Tensor) -> Tensor:

@@ -20,7 +20,9 @@ class NewbobConfig(Config):
     threshold: float = -0.01  # a mean change above it (too little improvement) decays the rate
     hold: int = Field(default=3, ge=1)  # sub-epochs at one rate before it may change
     floor: float = Field(default=1 / 50, ge=0, le=1)  # smallest rate, as a share of the peak
-    measure: Literal["ce", "perplexity"] = "ce"  # which dev number is watched; of CTC while the encoder comes first
+    # Which dev number is watched; of CTC while the encoder comes first. smoothed: of smoothed targets (recognisers).
+    measure: Literal["ce", "perplexity", "smoothed"] = "ce"
+    change: Literal["of_new", "of_old", "absolute"] = "of_new"  # as a share of the new or of the old number, or neither
     relative_to_rate: bool = True  # a smaller rate is expected to improve less: divide the change by rate / peak
 
 
@@ -73,10 +75,11 @@ def _newbob(config: NewbobConfig, peak: float, history: Sequence[Finished], rate
 
 
 def relative_changes(config: NewbobConfig, peak: float, history: Sequence[Finished]) -> list[float]:
-    """e_k = ((L_k − L_{k−1})/|L_k|)/(lr_k/lr_max) of every sub-epoch k from the second on."""
+    """e_k = ((L_k − L_{k−1})/|L_k|)/(lr_k/lr_max) of every sub-epoch k from the second on, with `change: of_new`."""
     changes = []
     for before, after in pairwise(history):
         old, new = before.measure(config.measure), after.measure(config.measure)
-        change = (new - old) / abs(new) if new else 0.0
+        base = {"of_new": abs(new), "of_old": abs(old), "absolute": 1.0}[config.change]
+        change = (new - old) / base if base else 0.0
         changes.append(change / (after.rate / peak) if config.relative_to_rate else change)
     return changes

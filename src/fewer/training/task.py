@@ -55,13 +55,17 @@ class Task(Protocol):
         """What is added once for every planned batch whatever its size, such as L2."""
         return None
 
-    def resting(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
+    def frozen(self, module: nn.Module, sub_epoch: int) -> list[nn.Parameter]:
         """Parameters that stay as they are in this sub-epoch, whatever the penalty wants of them."""
         return []
 
     def watched(self, sub_epoch: int) -> str:
         """The part of the dev losses that tells how good this sub-epoch was."""
         return "ce"
+
+    def steering(self, sub_epoch: int) -> str:
+        """The part of the dev losses that the learning rate follows."""
+        return self.watched(sub_epoch)
 
 
 def to_device(batch: Any, device: torch.device) -> Any:

@@ -5,6 +5,7 @@ finished sub-epochs, and a step's batches are a function of the sub-epoch. So a 
 a few numbers only, and a run that was killed ends in the same weights as one that was not.
 """
 
+import json
 import math
 import time
 from collections.abc import Callable
@@ -70,7 +71,7 @@ class Progress:
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry for each finished sub-epoch
 
     def finished(self, watched: Callable[[int], str]) -> list[Finished]:
-        """watched: names the dev loss of a sub-epoch that counts."""
+        """watched: names the dev loss of a sub-epoch that the learning rate follows."""
         named = [(entry, watched(entry["sub_epoch"])) for entry in self.history]
         return [Finished(entry["rate"], entry[f"dev_{kind}"], kind) for entry, kind in named]
 
@@ -87,7 +88,7 @@ class Progress:
 def _progress(value: Any, source: Path) -> Progress:
     """What a checkpoint says of where the run stands."""
     try:
-        return TypeAdapter(Progress).validate_python(value)
+        return TypeAdapter(Progress).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         raise FewerError(f"{complaints(error, source)}; delete the newest checkpoint there") from error
 
@@ -174,7 +175,7 @@ class Trainer:
 
     def _train_sub_epoch(self, plan: Plan, bar: "Bar | _Silent") -> None:
         progress, config = self.progress, self.config
-        rate = learning_rate(config.schedule, progress.finished(self.task.watched))
+        rate = learning_rate(config.schedule, progress.finished(self.task.steering))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         before = progress.total_steps - progress.step  # the sub-epoch
@@ -212,7 +213,7 @@ class Trainer:
                     total = total + penalty * (share.planned / self.world.size)
                 (scale * total).backward()
             parts.append({"loss": losses.total.detach(), **losses.parts})
-        for parameter in self.task.resting(self.module, moment.sub_epoch):
+        for parameter in self.task.frozen(self.module, moment.sub_epoch):
             parameter.grad = None  # Adam would make whole steps of a mere penalty, and count those of no gradient
         norm = get_total_norm([p.grad for p in trained(self.module) if p.grad is not None])
         self._count(parts, batches, share.weight, all_labels, float(norm))

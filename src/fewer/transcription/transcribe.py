@@ -44,7 +44,7 @@ class TranscribeOptions:
     no_speech: float = 0.6  # where nobody speaks with a higher probability, …
     log_prob: float = -1.0  # … text counts only if its labels' mean log-probability is above this
     search: float | None = None  # a window ends at the quietest place of its last so many seconds; None: its last third
-    longest: float | None = None  # seconds of a window at the most; None: what the recogniser can hear
+    longest: float | None = None  # seconds of a window at most; None: what the recogniser can hear
     confidences: bool = True  # say how sure the recogniser is of each word
     align: bool = True  # find out when each word was said, if the recogniser can; else in proportion to its length
     check: bool = True  # search again without language models where they seem to have skipped speech
@@ -176,14 +176,14 @@ class Transcriber:
         if not loud:
             return found
         encoded = self.recogniser.listen([windows[index].samples for index in loud])
-        nobody = self.recogniser.no_speech(encoded)
+        no_speech = self.recogniser.no_speech(encoded)
         seconds = torch.tensor([len(windows[index].samples) / self.rate for index in loud])
         limits = torch.minimum(self.recogniser.max_lengths(encoded), (LABELS * (1 + seconds)).long())
-        doubtful = torch.zeros(len(loud), dtype=torch.bool) if nobody is None else nobody > self.options.no_speech
+        doubtful = torch.zeros(len(loud), dtype=torch.bool) if no_speech is None else no_speech > self.options.no_speech
         best = self._search(encoded, limits, doubtful)
         checked = self._checked([windows[index] for index in loud], best, encoded, limits)
         for place, index in enumerate(loud):
-            probability = None if nobody is None else float(nobody[place])
+            probability = None if no_speech is None else float(no_speech[place])
             found[index] = self._judged(windows[index], checked[place], probability, _one(encoded, place))
         return found
 
@@ -238,8 +238,8 @@ class Transcriber:
         """What is to be believed of it. encoded: of this window."""
         hypothesis, times, without_lm = found
         mean, loops = hypothesis.scores["aed"] / hypothesis.length, is_repetitive(hypothesis.text)
-        nobody = no_speech is not None and no_speech > self.options.no_speech
-        if nobody and (mean < self.options.log_prob or loops):
+        silent = no_speech is not None and no_speech > self.options.no_speech
+        if silent and (mean < self.options.log_prob or loops):
             return [self._empty(window, no_speech)]
         if not hypothesis.ended or loops:
             if len(window.samples) >= DIVIDED * self.rate:

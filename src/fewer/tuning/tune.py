@@ -167,7 +167,7 @@ class _Tuning:
     def _next_point(self) -> Point | None:
         """Where to decode next, or None when that would tell nothing new.
 
-        First the centre of the best region, until it was decoded, or one was foretold rightly and the pool promises
+        First the centre of the best region, until it was decoded, or one was predicted correctly and the pool promises
         nothing better. Then smaller and smaller regions, but only for the promise of clearly fewer errors.
         """
         lowest = min(trial.wer for trial in self.trials)
@@ -187,7 +187,7 @@ class _Tuning:
         return all(abs(value - trial.parameters[name]) < reach for name, value in point.items())
 
     def _agreed(self, trial: Trial) -> bool:
-        """Whether the pool had foretold what the decode gave."""
+        """Whether the pool had predicted what the decode gave."""
         if trial.predicted is None:
             return False
         return trial.new == 0 or abs(trial.predicted - trial.wer) <= self._tolerance(trial.wer)
@@ -206,11 +206,11 @@ class _Tuning:
         trial = Trial(parameters, scales, predicted, self.pool.score(lists), new, len(self.pool), unended)
         self.trials.append(trial)
         where = ", ".join(f"{name} {value:.2f}" for name, value in parameters.items() if name not in self.space.fixed)
-        foretold = "" if predicted is None else f" (the pool said {predicted:.2f} %)"
+        told = "" if predicted is None else f" (the pool said {predicted:.2f} %)"
         never = f"; {unended} of {len(lists)} utterances did not end" if unended else ""
         say(
             f"decode {len(self.trials)}/{self.options.budget} at {where or 'the fixed scales'}: WER {trial.wer:.2f} %"
-            f"{foretold}, {new} new hypotheses{never}"
+            f"{told}, {new} new hypotheses{never}"
         )
 
     def _result(self, converged: bool) -> TuneResult:

@@ -1,5 +1,6 @@
 """Miniature corpora on disk, laid out as the real ones are; speech is tones, so that one can hear what was cut out."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,12 @@ def librispeech(root: Path) -> Path:
     return corpus
 
 
+def write_lm_text(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
 def tedlium2(root: Path) -> Path:
     corpus = root / "TEDLIUM_release2"
     write_audio(corpus / "train/sph/AaronHuey_2010X.sph", [(1, 0), (1, 440), (1, 660), (0.5, 0)])
@@ -97,6 +104,8 @@ def tedlium2(root: Path) -> Path:
         corpus / "test/stm/BillGates_2010.stm", "BillGates_2010 1 BillGates_2010 0 1 <o,f0,male> the parents ' o 'clock"
     )
     write_lines(corpus / "TEDLIUM.152k.dic", "i'm AY M")
+    write_lm_text(corpus / "LM/commoncrawl-9pc.en.gz", "it 's what they 're for </s>", "we don 't know </s>")
+    write_lm_text(corpus / "LM/TED.en.gz", "thank you </s>", "</s>", "the parents ' house at eight o 'clock </s>")
     return corpus
 
 

@@ -1,10 +1,12 @@
 """TED-LIUM release 2: SPHERE talks with STM transcripts."""
 
+import shutil
+
 import pytest
 from lhotse.audio.backend import audio_backend
 from lhotse.recipes import prepare_tedlium2
 
-from fewer.data.corpora.prepare import prepare
+from fewer.data.corpora.prepare import PrepareOptions, prepare
 from fewer.errors import FewerError
 from tests.data.corpora.builders import pitch, read_cuts, tedlium2, texts, write_audio, write_lines
 
@@ -16,6 +18,7 @@ def test_segments_words_and_audio(tmp_path):
         ("train", 2, 0),
         ("dev", 1, 2),
         ("test", 1, 0),
+        ("lm", 4, 1),
     ]
     assert texts(tmp_path / "out/train.jsonl") == {
         "AaronHuey_2010X-0000100-0000200": "i'm here today to show my photographs",
@@ -34,6 +37,25 @@ def test_ignored_segments_make_no_utterance(tmp_path):
     assert texts(tmp_path / "out/dev.jsonl") == {
         "AlGore_2009-0000050-0000150": "last year i showed these two slides so that"
     }
+
+
+def test_text_for_language_models_is_spelled_as_the_transcripts(tmp_path):
+    """The release closes each line by </s> and splits suffixes off; both would become unknown labels."""
+    tedlium2(tmp_path)
+    prepare("tedlium2", tmp_path, tmp_path / "out", PrepareOptions(sets=("lm",)))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["lm.txt"]
+    assert (tmp_path / "out/lm.txt").read_text().splitlines() == [
+        "thank you",
+        "the parents' house at eight o'clock",
+        "it's what they're for",
+        "we don't know",
+    ]
+
+
+def test_a_release_without_text_for_language_models(tmp_path):
+    corpus = tedlium2(tmp_path)
+    shutil.rmtree(corpus / "LM")
+    assert [one.name for one in prepare("tedlium2", corpus, tmp_path / "out")] == ["train", "dev", "test"]
 
 
 def test_agrees_with_lhotse_on_the_segments(tmp_path):

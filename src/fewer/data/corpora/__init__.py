@@ -5,7 +5,7 @@ line of a list. (lhotse's own recipes hold the whole corpus in memory, drop what
 sph2pipe for SPHERE audio; the tests compare with them.)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fewer.data.corpora import fisher_text, hub5, kaldi, librispeech, speechocean762, switchboard, tedlium2
@@ -17,12 +17,12 @@ class Corpus:
     """A kind of corpus that `fewer prepare` understands."""
 
     what: str  # for the help text
-    sets: Callable[[Source], list[SpeechSet]] | Callable[[Source], list[TextSet]]
+    sets: Callable[[Source], Sequence[SpeechSet | TextSet]]
 
 
 CORPORA: dict[str, Corpus] = {
     "librispeech": Corpus("LibriSpeech or Mini LibriSpeech, any of its sets", librispeech.sets),
-    "tedlium2": Corpus("TED-LIUM release 2", tedlium2.sets),
+    "tedlium2": Corpus("TED-LIUM release 2, with its text for language models", tedlium2.sets),
     "switchboard": Corpus("Switchboard-1 (LDC97S62) with the Mississippi State transcripts", switchboard.sets),
     "fisher_text": Corpus("Fisher transcripts (LDC2004T19, LDC2005T19) as text for language models", fisher_text.sets),
     "hub5e00": Corpus("Hub5'00 (LDC2002S09 and LDC2002T43)", hub5.hub5e00),

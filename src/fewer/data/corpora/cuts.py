@@ -19,7 +19,7 @@ class Made:
 
 
 def make_cut(utterance: Utterance, resample: int | None = None) -> Made | Problem:
-    """Check the utterance against its audio file's header; `resample` is the rate (Hz) that the cut shall have."""
+    """Check the utterance against its audio file's header; `resample` is the rate (Hz) that the cut should have."""
     from lhotse import AudioSource, MonoCut, Recording, SupervisionSegment
 
     header = read_header(utterance.audio)

@@ -1,19 +1,25 @@
-"""TED-LIUM release 2: {train,dev,test}/{sph,stm}/<talk>.{sph,stm}, one channel of 16 kHz."""
+"""TED-LIUM release 2: {train,dev,test}/{sph,stm}/<talk>.{sph,stm}, one channel of 16 kHz, and LM/*.en.gz, the text for
+language models."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from fewer.data.corpora.corpus import Items, Problem, Source, SpeechSet, Utterance, Wordless
-from fewer.data.corpora.places import find_files, find_root, index_audio
+from fewer.data.corpora.corpus import Items, Problem, Source, SpeechSet, TextSet, Utterance, Wordless
+from fewer.data.corpora.places import find_files, find_root, index_audio, numbered_lines
 from fewer.data.corpora.stm import StmSegment, read_stm
-from fewer.data.corpora.texts import tedlium_text
+from fewer.data.corpora.texts import tedlium_lm_text, tedlium_text
 
 SETS = ("train", "dev", "test")
+LM_TEXT = r".*\.en(\.gz)?"  # of files in the folder LM
 
 
-def sets(source: Source) -> list[SpeechSet]:
+def sets(source: Source) -> list[SpeechSet | TextSet]:
+    """The speech sets that are there, and `lm` if the folder LM is."""
     root = find_root(source.folder, lambda folder: bool(_set_folders(folder)), "folders train/stm, dev/stm, test/stm")
-    return [SpeechSet(folder.name, partial(_read, folder)) for folder in _set_folders(root)]
+    speech = [SpeechSet(folder.name, partial(_read, folder)) for folder in _set_folders(root)]
+    texts = find_files(root / "LM", LM_TEXT)
+    return [*speech, *([TextSet("lm", partial(_read_lm_text, texts))] if texts else [])]
 
 
 def _set_folders(root: Path) -> list[Path]:
@@ -31,6 +37,12 @@ def _read(folder: Path) -> Items:
             yield segment if isinstance(segment, Problem) else _utterance(segment, talk, audio[talk.stem], folder.name)
     for name in sorted(set(audio) - {talk.stem for talk in talks}):
         yield Problem(str(audio[name]), f"has no transcript: expected {folder / 'stm' / name}.stm")
+
+
+def _read_lm_text(paths: list[Path]) -> Iterator[str | Problem | Wordless]:
+    for path in paths:
+        for where, line in numbered_lines(path):
+            yield tedlium_lm_text(line) or Wordless(where)
 
 
 def _utterance(segment: StmSegment, talk: Path, audio: Path, subset: str) -> Utterance | Problem | Wordless:

@@ -13,7 +13,7 @@ Hub5, RT-03 (STM): lower case. Hesitations (%HESITATION, %UH) and the marks of a
 words that scoring does not insist on, go, and the words stay. Of { one / another } the first stays. Letters lose dots.
 
 TED-LIUM: parts of words are joined (it 's, don 't, o 'clock). <unk>, <sil>, {NOISE}, numbers of pronunciations such as
-(2), and utterance names at the end go.
+(2), and utterance names at the end go. So do the marks <s> and </s> of its text for language models.
 
 In the telephone corpora, the spellings of one sound of assent (mhm, mm-hmm, um-hm, …) become "um-hum", and those of the
 other (uhhuh) "uh-huh", as the MS-State transcripts spell them.
@@ -85,6 +85,11 @@ def tedlium_text(text: str) -> str:
     text = re.sub(r"(?<=s) +'(?=\s|$)", "'", text)  # the parents ' house
     text = re.sub(r"(?:^|(?<=\s))' +(?=\w)", "'", text)  # the ' 60s
     return _words(text.split())
+
+
+def tedlium_lm_text(text: str) -> str:
+    """The words of a line of TED-LIUM's LM text, spelled as its transcripts are; each line there ends in </s>."""
+    return tedlium_text(re.sub(r"(?:^|(?<=\s))</?s>(?=\s|$)", " ", text))
 
 
 def _letters(text: str) -> str:

@@ -122,7 +122,7 @@ def _synthesise(jobs: list[tuple[Utterance, Path]], config: DemoCorpusConfig, wo
                 bar.advance()
     except BrokenProcessPool as error:
         raise FewerError(
-            "a process that synthesises speech was killed, perhaps for want of memory; run the same command again, "
+            "a process that synthesises speech was killed, perhaps because memory ran out; run the same command again, "
             "it goes on where it stopped"
         ) from error
     finally:

@@ -20,13 +20,13 @@ def train_lm(estimation: Estimation, model: dict[str, Any]) -> None:
     if world.first:
         estimation.recogniser.tokenizer.save(out / TOKENIZER)
     world.wait()
-    batches = SentenceConfig(max_size=config.batch)
+    batches = SentenceConfig(max_size=config.batch, sub_epochs=config.parts)
     settings = LmTrainConfig(
         model=model | config.lm_shape,
         tokenizer=out / TOKENIZER,
         data=TextConfig(train=(estimation.train,), dev=(estimation.dev,), batches=batches, allow_unknown=True),
         seed=config.seed,
-        sub_epochs=config.passes,
+        sub_epochs=config.sub_epochs,
         schedule=schedule(config),
         device=str(world.device),
     )

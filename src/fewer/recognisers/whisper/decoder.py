@@ -57,7 +57,7 @@ class DecoderLayer(nn.Module):
         return self.cross_out(join_heads(torch.cat(attended)))
 
     def hear_only(self, state: Tensor) -> Tensor:
-        """What the block adds, whatever is asked, when there is but one encoder state. (…, D) -> (…, D)"""
+        """What the block adds, whatever is asked, when there is only one encoder state. (…, D) -> (…, D)"""
         return self.cross_out(self.cross_key_value(state).chunk(2, dim=-1)[1])
 
     def feed_forward(self, hidden: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class WhisperDecoder(nn.Module):
         return decoder.eval().requires_grad_(False)
 
     def hear_only(self, state: Tensor) -> Tensor:
-        """What the blocks of all layers add when there is but one encoder state. (…, D) -> (…, layers · D)
+        """What the blocks of all layers add when there is only one encoder state. (…, D) -> (…, layers · D)
 
         Where all encoder states are alike, so are all attention weights, and it is the same whatever is asked.
         """

@@ -35,7 +35,7 @@ from fewer.recognisers.whisper.scorer import WhisperScorer
 from fewer.search.beam import SearchOptions
 
 GENERATION = "generation_config.json"  # in model folders of transformers
-AT_ONCE = 32  # utterances at the most that are searched together
+AT_ONCE = 32  # utterances at most that are searched together
 HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch may have
 
 
@@ -81,7 +81,7 @@ class WhisperRecogniser(Recogniser):
         self.attention = Listening(self.decoder)
         self.sizes = Sizes(self.decoder.size, self.attention.size, self.decoder.size, None)
         self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
-        self.nobody = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>, or <|nocaptions|> in older files
+        self.no_speech_label = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>; older files: <|nocaptions|>
         heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
         self.aligner = Aligner(self.decoder, self.prompt, heads)
         self.sampling_rate = self.features.sampling_rate
@@ -127,7 +127,7 @@ class WhisperRecogniser(Recogniser):
         """P(<|nospeech|>) as the very first label. (B,)"""
         start = torch.full((len(encoded), 1), self.prompt[0], device=encoded.states.device)
         first = WhisperLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)
-        return first[:, 0, self.nobody].exp()
+        return first[:, 0, self.no_speech_label].exp()
 
     def times(self, encoded: Encoded, labels: Sequence[int]) -> list[tuple[float, float]]:
         """When each label of the one utterance was said."""
