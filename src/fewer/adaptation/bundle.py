@@ -237,7 +237,6 @@ def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path])
         raise FewerError(f"cannot write {out}: {error.strerror or error}; is the disk full or read-only?") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return facts
 
 
 def refuse_existing(out: str | Path) -> None:
