@@ -69,7 +69,7 @@ def complaint(item: Any, kind: type[BaseModel] | None = None) -> str:
     if item["type"] == "missing":
         return f"{where}: this field is missing"
     problem = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return f"{where}: {shortened(problem, 2 * SHOWN_CHARS)} (found {shown(item['input'])})"
+    return f"{where}: {shortened(problem, 10 * SHOWN_CHARS)} (found {shown(item['input'])})"
 
 
 def shown(value: object) -> str:

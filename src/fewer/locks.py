@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from fewer.errors import FewerError
-from fewer.files import LOCK, unwritable
+from fewer.files import LOCK, remove_leftovers, unwritable
 
 UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # a file system without locks
 LARGEST = 4096  # bytes of a lock file
@@ -36,9 +36,15 @@ class Owner(BaseModel):
 
 
 @contextmanager
-def exclusive(folder: str | Path, name: str = LOCK) -> Iterator[None]:
-    """Be the only process that works in `folder`; an error if another one does. Shards of a run have `name`s of their
-    own, so that they do not lock each other out."""
+def exclusive(folder: str | Path, name: str = LOCK, first: bool = True) -> Iterator[None]:
+    """Be the only process that works in `folder`; an error if another one does. What killed ones left there is removed.
+
+    Shards of a run have `name`s of their own, so that they do not lock each other out. Of processes that work together,
+    only the `first` one holds the lock.
+    """
+    if not first:
+        yield
+        return
     folder = Path(folder)
     path = folder.resolve() / name
     if path in _held:
@@ -51,6 +57,8 @@ def exclusive(folder: str | Path, name: str = LOCK) -> Iterator[None]:
         raise FewerError(problem) from error
     _held.add(path)
     try:
+        if name == LOCK:
+            remove_leftovers(folder)
         yield
     finally:
         _held.discard(path)

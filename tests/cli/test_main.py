@@ -51,7 +51,7 @@ def test_a_bug_is_one_short_message_with_the_traceback_in_a_file(
         raise IndexError("list index\nout of range")
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("fewer.decoding.system.load_lm_and_tokenizer", bug)
+    monkeypatch.setattr("fewer.api.recognition.load_lm_and_tokenizer", bug)
     code, _, told = Fewer(monkeypatch, capsys)("rescore", "n.jsonl", "lm", tmp_path / "out.jsonl")
     (report,) = tmp_path.iterdir()
     assert code == 70
@@ -69,6 +69,6 @@ def test_running_out_of_memory_is_not_a_bug(
     def full(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("fewer.decoding.system.load_lm_and_tokenizer", full)
+    monkeypatch.setattr("fewer.api.recognition.load_lm_and_tokenizer", full)
     code, _, told = Fewer(monkeypatch, capsys)("rescore", "n.jsonl", "lm", tmp_path / "out.jsonl")
     assert (code, "out of memory" in told) == (1, True)

@@ -239,7 +239,12 @@ def use_model(place: Path) -> None:
 def recipes() -> Path:
     from fewer.experiments.layers import RECIPES
 
-    return Path(shutil.copytree(RECIPES, room() / "recipes"))
+    folder = room() / "recipes"
+    for parts in ("parts", "tables/parts"):
+        shutil.copytree(RECIPES / parts, folder / parts)
+    for name in ("mini-a.yaml", "libri-lstm-100.yaml", "libri-transformer-lm.yaml", "tables/mini-lms.yaml"):
+        shutil.copyfile(RECIPES / name, folder / name)
+    return folder
 
 
 def use_recipes(place: Path) -> None:
@@ -385,7 +390,7 @@ def kinds() -> Iterator[Kind]:
     yield Kind("arpa", arpa, use_ngram, share=0.7)
     yield Kind("tokenizer", tokenizer_files, use_tokenizers, share=1.0)
     yield Kind("model", model_folder, use_model, share=1.0)
-    yield Kind("yaml", recipes, use_recipes, "*.yaml", share=0.3)
+    yield Kind("yaml", recipes, use_recipes, "*.yaml", share=0.8)
     yield Kind("set", override, use_override, share=1.0)
     yield Kind("run", run_folder, use_run, share=0.8)
     yield Kind("bundle", bundle, use_bundle, share=1.0)

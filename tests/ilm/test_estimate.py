@@ -20,6 +20,7 @@ from fewer.ilm.estimate import Estimation, estimate_ilm
 from fewer.ilm.folder import load_ilm
 from fewer.ilm.perplexity import perplexity
 from fewer.ilm.registry import all_methods
+from fewer.locks import exclusive
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import Context, ZeroContext
 from fewer.models.decoder import DecoderLikeLm, InternalLm
@@ -361,3 +362,10 @@ def test_what_is_missing_is_said(tones: Path, tmp_path: Path) -> None:
         estimate_ilm(tones / "aed", IlmConfig(method="enc_avg"), tmp_path / "ilm")
     with pytest.raises(FewerError, match="--dev"):
         estimate_ilm(tones / "aed", IlmConfig(method="mini_lstm"), tmp_path / "ilm", tones / "train.jsonl")
+
+
+def test_a_folder_in_which_another_estimation_runs_is_left_alone(tones: Path, tmp_path: Path) -> None:
+    with exclusive(tmp_path / "ilm"), pytest.raises(FewerError, match=r"ilm is in use by"):
+        estimate_ilm(tones / "aed", IlmConfig(method="zero"), tmp_path / "ilm")
+    estimate_ilm(tones / "aed", IlmConfig(method="zero"), tmp_path / "ilm")
+    assert sorted(path.name for path in (tmp_path / "ilm").iterdir()) == ["context.safetensors", "ilm.json"]

@@ -23,6 +23,7 @@ from fewer.errors import FewerError
 from fewer.evaluation.alignment import Rules
 from fewer.evaluation.normalise import load_normaliser
 from fewer.files import check_output
+from fewer.locks import exclusive
 from fewer.recognisers.loader import load_recogniser
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_nbest
@@ -265,7 +266,7 @@ def tune(
         system = load_system(recogniser, lm, folder, ctc, end_terms)
         methods.append(tuning_method(name, system, batches, search, identity(system, search, manifest), processes))
     check_methods(methods, options)  # before the dev set is encoded, which may take a while
-    with batches:
+    with batches, exclusive(out):
         return tune_all(methods, options, metric, out, manifest.stem)
 
 

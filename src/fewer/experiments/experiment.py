@@ -35,7 +35,6 @@ from fewer.files import (
     is_leftover,
     read_json,
     read_json_object,
-    remove_leftovers,
     write_json,
 )
 from fewer.ilm.config import IlmConfig
@@ -73,7 +72,6 @@ class Experiment:
     def run(self) -> dict[str, Any]:
         """All stages; returns the results."""
         with exclusive(self.folder):
-            remove_leftovers(self.folder)
             return self._run()
 
     def _run(self) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Estimating an internal LM by any method, from a recogniser and its training data, into a folder."""
 
-import time
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +20,7 @@ from fewer.ilm.folder import discard, load_ilm, save_context, save_facts
 from fewer.ilm.perplexity import perplexity, shown, text_perplexity
 from fewer.ilm.registry import all_methods, source_of
 from fewer.ilm.transcripts import BEAM, own_transcripts
+from fewer.locks import exclusive
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded
 from fewer.progress import say
@@ -42,12 +42,12 @@ def estimate_ilm(
     train: manifest of the recogniser's training set (any audio will do for `distilled`, any transcripts for the other
     trained contexts; separate LMs are trained on its transcripts). dev: for the perplexity, and for when to stop.
     """
-    out, began, method = Path(out), time.monotonic(), all_methods()[config.method]
+    out, method = Path(out), all_methods()[config.method]
     if method.needs and train is None:
         raise FewerError(f"{config.method} is estimated on the training set: give its manifest with --train")
     if "dev" in method.needs and dev is None:
         raise FewerError(f"{config.method} is trained until it no longer improves: give a manifest with --dev")
-    with joined("cpu") as world:
+    with joined("cpu") as world, exclusive(out, first=world.first):
         if isinstance(model, str | Path):
             model = load_recogniser(model, config.language, config.task, cached=True, device=world.device)
         if (reason := method.supports(model)) is not None:
@@ -59,7 +59,7 @@ def estimate_ilm(
         chosen = _subset(Path(train), config.utterances, out, world) if train is not None else None
         estimation = Estimation(config, model, out, world, chosen, None if dev is None else Path(dev))
         estimation.run()
-        facts: dict[str, Any] = {"seconds": round(time.monotonic() - began, 1), "train": str(train) if train else None}
+        facts: dict[str, Any] = {"train": Path(train).name if train else None}
         if world.first:
             save_facts(out, config, model, facts)
         world.wait()

@@ -3,8 +3,6 @@
 import json
 import platform
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +19,7 @@ from fewer.data.token_store import TokenStore, store_tokens
 from fewer.data.tokenizer import Tokenizer
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint, read_json_object, remove_leftovers, write_json
+from fewer.files import fingerprint, read_json_object, write_json
 from fewer.locks import exclusive
 from fewer.models.aed import AED
 from fewer.store.model_folder import (
@@ -65,21 +63,10 @@ def train_model(config: TrainConfig, folder: str | Path, fall_back: bool = False
         _train(config, Path(folder), fall_back, world)
 
 
-@contextmanager
-def _alone_in(folder: Path, world: World) -> Iterator[None]:
-    """The processes of one training share its folder; another training has to wait for its own turn."""
-    if not world.first:
-        yield
-        return
-    with exclusive(folder):
-        remove_leftovers(folder)
-        yield
-
-
 def _train(config: TrainConfig, folder: Path, fall_back: bool, world: World) -> None:
     tokenizer = load_tokenizer(config.tokenizer)
     check_labels(config.model, tokenizer, config.tokenizer)
-    with _alone_in(folder, world):
+    with exclusive(folder, first=world.first):
         _train_alone(config, folder, fall_back, world, tokenizer)
 
 
