@@ -85,13 +85,14 @@ def test_models_whose_scale_is_zero_take_no_part(made: Path, tmp_path: Path, whi
 
 
 def test_a_bundle_of_an_older_version_is_centred_as_new_ones_are(
-    made: Path, tmp_path: Path, whisper: WhisperRecogniser
+    made: Path, tmp_path: Path, whisper: WhisperRecogniser, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = changed(made, tmp_path / "old", format="fewer-bundle/1")
     facts = json.loads((folder / "bundle.json").read_text())
     del facts["centred"], facts["checksums"]  # which older versions did not write
     (folder / "bundle.json").write_text(json.dumps(facts))
     old, never = load_bundle(folder, whisper), load_bundle(changed(made, tmp_path / "never", centred=False), whisper)
+    assert [message.endswith("adapt again to add them") for message in caplog.messages] == [True]  # no checksums
     encoded = whisper.listen(noises(2))
     steps = [bundle.fusion() for bundle in (old, never)]
     centred, plain = (fusion.step(*fusion.start(encoded), first_labels(2), first=True)[1] for fusion in steps)

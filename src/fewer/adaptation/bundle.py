@@ -128,8 +128,6 @@ def read_bundle(folder: str | Path) -> BundleFacts:
     name, _, version = str(value.get("format") if isinstance(value, dict) else None).partition("/")
     if name != NAME or not version.isdigit():
         raise FewerError(f"{path} is not a {NAME} file; is it complete?")
-    if int(version) < VERSION:
-        warn(f"{path}: format {name}/{version} has no checksums, so damage is not noticed; adapt again to add them")
     if int(version) > VERSION:
         raise FewerError(
             f"{path}: format {name}/{version}, but this version of fewer reads {VERSION}; install a newer one"
@@ -152,6 +150,8 @@ def load_bundle(
     folder = Path(folder).expanduser()
     facts = read_bundle(folder)
     recogniser = base if base is not None and not isinstance(base, str | Path) else _load_base(folder, facts, base)
+    if facts.checksums is None:
+        warn(f"{folder / FACTS}: {facts.format} has no checksums, so damage is not noticed; adapt again to add them")
     usual = signed(recogniser.defaults.scales(instead or ()))
     usual = {term: scale for term, scale in usual.items() if not facts.scales.get(term)}
     facts = facts.model_copy(update={"scales": facts.scales | usual | dict(scales or {})})
