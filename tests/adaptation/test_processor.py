@@ -148,7 +148,7 @@ def test_each_label_is_read_once(parts: Parts) -> None:
         counted.rows.clear()
         calls = 0
         parts.model.generate(mels(parts.whisper, audio), num_beams=BEAM, logits_processor=[noted])
-        assert calls > 5
+        assert calls > 3
         assert counted.rows == [2 * BEAM] * calls
 
 

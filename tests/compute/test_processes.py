@@ -128,6 +128,7 @@ def test_what_ends_one_new_process_ends_all(tmp_path: Path, also: str, message: 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_new_processes_end_with_the_one_that_started_them(tmp_path: Path, how: signal.Signals) -> None:
     program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # it may be ignored out here
         "from fewer.compute.processes import together; from tests.compute.test_processes import note_rank; "
         f"together(note_rank, 2, {str(tmp_path)!r}, 'wait')"
     )

@@ -25,4 +25,4 @@ def command(
     facts = fewer.estimate_ilm(model, out, method, train=train, dev=dev, change=change)
     for name, perplexity in facts.get("perplexity", {}).items():
         label, word = perplexity["ppl_label"], perplexity["ppl_word"]
-        print(f"{method}: perplexity on {name} {label:.1f} per label, {word:.1f} per word ({facts['seconds']:.0f} s)")
+        print(f"{method}: perplexity on {name} {label:.1f} per label, {word:.1f} per word")

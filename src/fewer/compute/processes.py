@@ -6,9 +6,10 @@ which do not survive a fork. Both watch their processes in the same way: an erro
 outlives this process.
 """
 
+import importlib
+import json
 import multiprocessing
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -58,7 +59,7 @@ def divided(work: Work[Result], processes: int) -> Iterator[Result]:
 def together(work: Callable[..., None], processes: int, *args: Any) -> None:
     """work(*args) in so many new processes, each with its rank; this machine's threads are divided among them.
 
-    work: a function of a module; it and its arguments are pickled.
+    work: a function of a module, found there by its name; its arguments are values of JSON.
     """
     store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False)  # on a port that is free
     shared = {"MASTER_ADDR": HERE, "MASTER_PORT": str(store.port), "WORLD_SIZE": str(processes)}
@@ -76,7 +77,8 @@ def together(work: Callable[..., None], processes: int, *args: Any) -> None:
             start_new_session=True,
         )
         assert child.stdin is not None
-        child.stdin.write(pickle.dumps((far_end.fileno(), is_shown(), work, args)))
+        job = {"end": far_end.fileno(), "shown": is_shown(), "work": [work.__module__, work.__name__], "args": args}
+        child.stdin.write(json.dumps(job).encode() + b"\n")
         child.stdin.flush()
         return child
 
@@ -86,15 +88,17 @@ def together(work: Callable[..., None], processes: int, *args: Any) -> None:
 
 def serve() -> None:
     """What a new process of `together` does."""
-    number, shown, work, args = pickle.load(sys.stdin.buffer)
-    show_progress(shown)
+    job = json.loads(sys.stdin.buffer.readline())
+    module, name = job["work"]
+    work = getattr(importlib.import_module(module), name)
+    show_progress(job["shown"])
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
     def once(rank: int, size: int) -> Iterator[None]:
-        work(*args)
+        work(*job["args"])
         yield None
 
-    _share(once, 0, 1, Connection(number, readable=False), forked=False)
+    _share(once, 0, 1, Connection(job["end"], readable=False), forked=False)
 
 
 def _end_with_parent() -> None:
