@@ -14,7 +14,7 @@ from fewer.data.audio import TOLERANCE, rate_problem, sample_problem
 from fewer.data.limits import LARGEST_SECOND
 from fewer.data.resampling import resample
 from fewer.errors import FewerError
-from fewer.progress import say
+from fewer.progress import warn
 
 BLOCK = 1.0  # seconds that are read at once: what a damaged file may lose before the damage
 MARGIN = 64  # periods of the lower rate that a resampled block needs on either side, and more
@@ -74,7 +74,7 @@ class AudioStream:
             where = f" after {done / self.source_rate:.1f} s" if done else ""
             raise FewerError(f"{self.path}: {self._reason(error)}{where}") from error
         if mixed_power < CANCELLED * power:
-            say(f"{self.path}: the channels cancel each other out when they are mixed; transcribe one of them alone")
+            warn(f"{self.path}: the channels cancel each other out when they are mixed; transcribe one of them alone")
         if self.frames - done > TOLERANCE * self.source_rate:
             ends = f"the file ends after {done / self.source_rate:.1f} of {self.duration:.1f} s"
             raise FewerError(f"{self.path}: {ends}; is it complete?")
