@@ -153,13 +153,13 @@ def test_what_other_calls_left_goes_unless_a_process_works_there(tmp_path: Path)
     given_up, used, of_another = (tmp_path / f".{name}.partial" for name in (f"b.{12 * 'a'}", f"b.{12 * 'b'}", "b.c.x"))
     for folder in (given_up, used, of_another):
         (folder / "tuning").mkdir(parents=True)
-    with locked(used), adapting._workspace(tmp_path / "b", 64 * "c") as work:
+    with locked(used), adapting.workspace(tmp_path / "b", 64 * "c") as work:
         assert not given_up.exists()
         assert (used / "tuning").exists()
         assert (of_another / "tuning").exists()
         with (
             pytest.raises(FewerError, match="being made by another process"),
-            adapting._workspace(tmp_path / "b", 64 * "c"),
+            adapting.workspace(tmp_path / "b", 64 * "c"),
         ):
             pass
         assert work.exists()

@@ -65,8 +65,9 @@ def run(tones: Path) -> Path:
 def test_a_run_that_was_killed_in_its_first_write_goes_on(tones: Path, tmp_path: Path) -> None:
     (tmp_path / ".experiment.json.tmp4711").write_text("{")
     (tmp_path / LOCK).write_text("")
-    config = parse_config(ExperimentConfig, experiment_values(tones), "tones")
-    Experiment(config, tmp_path)._open()
+    values = experiment_values(tones) | {"tokenizer": {"path": str(tmp_path / "none.json")}}  # so that it ends soon
+    with pytest.raises(FewerError, match=r"none\.json"):
+        Experiment(parse_config(ExperimentConfig, values, "tones"), tmp_path).run()
     assert (tmp_path / "experiment.json").exists()
 
 

@@ -13,6 +13,7 @@ import torch
 from fewer.compute.world import alone
 from fewer.errors import FewerError
 from fewer.training.records import read_curves
+from fewer.training.seeds import seed_moment
 from fewer.training.task import Moment
 from fewer.training.trainer import Progress, Trainer, _Silent
 from tests.training.processes import run_in_group, run_killed, run_to_end
@@ -123,8 +124,8 @@ def test_accumulated_batches_and_the_penalty_are_summed_and_divided_by_all_label
     """One SGD step by hand: w − rate·∇(Σ losses + batches·L2)/labels."""
     task = ToyTask(accumulate=100)
     config = toy_config(sub_epochs=1, optimizer={"kind": "sgd"}, schedule={"peak": 0.5})
-    trainer = Trainer(task, config, tmp_path, alone(), "toy")
-    net = trainer._built(0)
+    seed_moment(config.seed, "build", 0)
+    net = task.build(0)
     (group,) = list(task.train.plan(1))
     batches = [task.train.load(items, 1) for items in group]
     loss = sum(task.losses(net, batch, Moment(1, 0)).total for batch in batches)

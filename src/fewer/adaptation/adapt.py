@@ -76,7 +76,7 @@ def adapt(model: str, out: str | Path, options: AdaptOptions) -> BundleFacts:
     refuse_existing(out)
     _check(model, options)
     adaptation = Adaptation(model, options)
-    with _workspace(out, adaptation.identity) as work:
+    with workspace(out, adaptation.identity) as work:
         return adaptation.run(out, work)
 
 
@@ -297,7 +297,7 @@ def _check(model: str, options: AdaptOptions) -> None:
 
 
 @contextmanager
-def _workspace(out: Path, identity: str) -> Iterator[Path]:
+def workspace(out: Path, identity: str) -> Iterator[Path]:
     """A folder beside `out` that stays when the work is interrupted, and goes when it is done or given up."""
     work = out.with_name(f".{out.name}.{identity[:DIGITS]}.partial")
     check_output(out)

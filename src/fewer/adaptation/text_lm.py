@@ -11,7 +11,7 @@ from fewer.data.style import LEARNT, SAMPLE, Look, PlainStyle, Style, learn_casi
 from fewer.data.token_store import read_text
 from fewer.errors import FewerError
 from fewer.files import atomic_write, read_json, write_json
-from fewer.progress import Bar, say
+from fewer.progress import Bar, warn
 from fewer.recognisers.recogniser import Recogniser
 from fewer.store.lms import hugging_face, load_lm
 from fewer.store.ngram_files import BINARY_SUFFIX, is_ngram_file, save_ngram
@@ -35,7 +35,7 @@ class Styles:
         style = self.recogniser.style(look, lambda: self.casing)
         if not ((look.cased and look.punctuated) or isinstance(style, PlainStyle)):
             lacks = [name for name, there in (("case", look.cased), ("punctuation", look.punctuated)) if not there]
-            say(f"{text}: without {' and '.join(lacks)}; it is written as the recogniser would, as well as can be")
+            warn(f"{text}: without {' and '.join(lacks)}; it is written as the recogniser would, as well as can be")
         return style
 
     @property

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from fewer.data.audio import load_audio, where
 from fewer.errors import FewerError
-from fewer.progress import say
+from fewer.progress import warn
 
 TOO_LONG = 10  # seconds over 30 that are cut off with a message; more is an error
 
@@ -31,7 +31,7 @@ class LogMel:
         samples = load_audio(cut, self.sampling_rate, speed)
         if self.max_samples < len(samples) <= self.max_samples + TOO_LONG * self.sampling_rate:
             limit = self.max_samples / self.sampling_rate
-            say(f"{where(cut)} lasts {cut.duration:.1f} s; Whisper hears its first {limit:.0f} s only")
+            warn(f"{where(cut)} lasts {cut.duration:.1f} s; Whisper hears its first {limit:.0f} s only")
             samples = samples[: self.max_samples]
         try:
             return self(samples)
