@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from fewer.transcription.confidence import with_confidences
-from fewer.transcription.transcript import Word
+from fewer.transcription.words import Word
 
 PIECES = [" the", " cat", "'s", " h", "at"]
 

@@ -5,9 +5,10 @@ from itertools import pairwise
 import pytest
 import torch
 
-from fewer.transcription.transcript import Cue, Segment, Word, cues
+from fewer.transcription.subtitles import Cue, cues
 from fewer.transcription.windows import sounds
 from fewer.transcription.word_times import Span, spelled_words, within
+from fewer.transcription.words import Word
 from tests.data.sounds import noise
 from tests.data.test_whisper_tokens import some_tokenizer
 
@@ -68,7 +69,7 @@ def test_a_chinese_sentence_with_a_pause_makes_two_subtitles() -> None:
     starts = [*(0.1 * place for place in range(6)), *[0.6] * 3, *(3.7 + 0.1 * place for place in range(10))]
     times = list(pairwise(starts))  # the comma has the pause
     words = within(spelled_words(labels, times, tokenizer.decode), [(0.0, 0.65), (3.5, 4.5)])
-    assert cues([Segment(0.0, 4.5, None, words)]) == [Cue(0.0, 0.65, "今天，"), Cue(3.5, 4.5, "很好。")]
+    assert cues([words]) == [Cue(0.0, 1.0, "今天，"), Cue(3.5, 4.5, "很好。")]
 
 
 HEARD = [(1.0, 2.0), (5.0, 7.0)]
@@ -99,6 +100,6 @@ def test_in_faint_noise_a_pause_is_no_part_of_a_word(level: float) -> None:
         samples[part] += torch.from_numpy(noise(end - start, RATE))
     heard = [(first / RATE, last / RATE) for first, last in sounds(samples, RATE)]
     words = within([Word("One", 0.0, 1.5), Word(" two", 1.5, 5.2), Word(" three", 5.2, 10.0)], heard)
-    (first, second) = cues([Segment(heard[0][0], heard[-1][1], None, words)])
+    (first, second) = cues([words])
     assert (first.text, second.text) == ("One two", "three")
     assert [first.start, first.end, second.start, second.end] == pytest.approx([1, 2, 5, 7], abs=0.03)

@@ -8,7 +8,8 @@ from typing import Any
 from fewer.errors import FewerError
 from fewer.evaluation.wer import Errors
 from fewer.search.nbest import Header, NBest, read_header, read_nbest
-from fewer.transcription.transcript import Output, Segment, Transcript, Word
+from fewer.transcription.transcript import Output, Segment, Transcript
+from fewer.transcription.words import Word
 
 
 class Transcription:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fewer.transcription.transcript import Word
+from fewer.transcription.words import Word
 
 
 def with_confidences(

@@ -27,9 +27,10 @@ from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import Hypothesis
 from fewer.transcription.confidence import with_confidences
 from fewer.transcription.coverage import BETTER, DOUBTFUL, uncovered
-from fewer.transcription.transcript import ENDINGS, Output, Segment, Transcript, timed
+from fewer.transcription.transcript import ENDINGS, Output, Segment, Transcript
 from fewer.transcription.windows import Window, cut_windows, halves, is_silent, sounds
 from fewer.transcription.word_times import spelled_words, within
+from fewer.transcription.words import timed
 
 BATCH = 8  # windows that are searched together
 SHORTEST = 0.1  # seconds; nothing is said in less

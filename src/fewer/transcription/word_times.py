@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fewer.transcription.transcript import Word, split_words
+from fewer.transcription.words import Word, split_words
 
 REACH = 1.0  # seconds by which labels may miss where a sound begins or ends
 SPOKEN = "%&@#"  # signs of punctuation that are said
