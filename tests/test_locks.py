@@ -113,6 +113,11 @@ def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path: Pa
     kept = [tmp_path / ".hidden", tmp_path / "a.tmp1", tmp_path / "sub" / ".x.tmpfile"]
     for path in (*kept, tmp_path / ".experiment.json.tmp123", tmp_path / "sub" / ".x.npz.tmp9"):
         path.touch()
+    remove_leftovers(tmp_path, ["x.npz"])  # which is in a folder below
+    assert (tmp_path / ".experiment.json.tmp123").exists()
+    assert (tmp_path / "sub" / ".x.npz.tmp9").exists()
+    remove_leftovers(tmp_path / "sub", ["x.npz"])
+    assert not (tmp_path / "sub" / ".x.npz.tmp9").exists()
     remove_leftovers(tmp_path)
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)
     with atomic_write(tmp_path / "y") as stream:

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,7 +43,7 @@ class AtomicFiles:
             path.parent.mkdir(parents=True, exist_ok=True)
             stream = open(temporary, mode, encoding=None if "b" in mode else "utf-8")  # noqa: SIM115
         except OSError as error:
-            raise _cannot_write(path, error) from error
+            raise cannot_write(path, error) from error
         self._open.append((path, temporary, stream))
         return stream
 
@@ -52,7 +52,7 @@ class AtomicFiles:
             if error is None:
                 self._finish()
             elif isinstance(error, OSError) and (path := self._mine(error)) is not None:
-                raise _cannot_write(path, error) from error
+                raise cannot_write(path, error) from error
         finally:
             for _, temporary, stream in self._open:
                 with contextlib.suppress(OSError):
@@ -69,12 +69,12 @@ class AtomicFiles:
                 if path.is_dir():
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
             except OSError as error:
-                raise _cannot_write(path, error) from error
+                raise cannot_write(path, error) from error
         for path, temporary, _ in self._open:
             try:
                 os.replace(temporary, path)
             except OSError as error:
-                raise _cannot_write(path, error) from error
+                raise cannot_write(path, error) from error
 
     def _mine(self, error: OSError) -> Path | None:
         """The file that an error of the block is about; a write knows no name, and so it is the last one."""
@@ -84,14 +84,21 @@ class AtomicFiles:
         return self._open[-1][0] if error.filename is None and self._open else None
 
 
-def _cannot_write(path: Path, error: OSError) -> FewerError:
+def cannot_write(path: Path, error: OSError) -> FewerError:
+    """What to tell of a file that could not be written."""
     return FewerError(f"cannot write {path}: {error.strerror or error}; is the disk full or read-only?")
 
 
-def remove_leftovers(folder: str | Path) -> None:
-    """Remove the temporary files that killed processes left in a folder and below; its lock must be held."""
-    for path in Path(folder).rglob(f".*{TEMPORARY}[0-9]*"):
-        if re.search(rf"{re.escape(TEMPORARY)}\d+$", path.name) and path.is_file() and not path.is_symlink():
+def remove_leftovers(folder: str | Path, names: Collection[str] | None = None) -> None:
+    """Remove the temporary files that killed processes left in a folder and below; a lock must be held.
+
+    names: of the files of this folder alone that they were to become; None: any.
+    """
+    pattern = f".*{TEMPORARY}[0-9]*"
+    for path in Path(folder).rglob(pattern) if names is None else Path(folder).glob(pattern):
+        match = re.fullmatch(rf"\.(.*){re.escape(TEMPORARY)}\d+", path.name)
+        known = match is not None and (names is None or match[1] in names)
+        if known and path.is_file() and not path.is_symlink():
             with contextlib.suppress(OSError):
                 path.unlink()
 

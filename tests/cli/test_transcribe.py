@@ -1,12 +1,18 @@
 """fewer transcribe from the command line."""
 
 import json
+import os
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
+from fewer.transcription.transcribe import Transcriber
+from fewer.transcription.transcript import Segment
+from fewer.transcription.windows import Window
 from tests.cli.running import Fewer
 from tests.data.sounds import noise
 from tests.recognisers.tiny import make_whisper
@@ -68,6 +74,37 @@ def test_bad_files_are_told_of_at_the_end_and_the_others_are_there(
     assert "2 of 4 files could not be transcribed" in told
     assert "empty.mp3: the file is empty" in told
     assert "missing.wav: there is no such file" in told
+
+
+def test_a_stopped_command_goes_on_and_leaves_nothing_behind(
+    fewer: Fewer, tones: Path, calls: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--model", tones / "aed", "--output", "json", "--longest", 0.2)
+    assert fewer("transcribe", *calls, *options, "--out", tmp_path / "whole")[0] == 0
+    left = [2]
+
+    def stop(self: Transcriber, windows: Sequence[Window]) -> list[list[Segment]]:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return hear(self, windows)
+
+    hear = Transcriber.hear
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(Transcriber, "hear", stop)
+        patch.setattr("fewer.transcription.transcribe.BATCH", 1)
+        code, _, told = fewer("transcribe", *calls, *options, "--out", out)
+    assert code == 143
+    assert "the same command goes on where it was" in told
+    assert [path.name for path in out.iterdir()] == ["call.partial.jsonl"]
+    (out / ".call.json.tmp4711").touch()  # what a kill leaves
+    code, _, told = fewer("transcribe", *calls, *options, "--out", out)
+    assert code == 0
+    assert "2 windows are in" in told
+    assert [(path.name, path.read_bytes()) for path in sorted(out.iterdir())] == [
+        (path.name, path.read_bytes()) for path in sorted((tmp_path / "whole").iterdir())
+    ]
 
 
 def test_what_cannot_be_written_is_refused_before_any_work(fewer: Fewer, calls: list[Path], tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class TranscribeArguments(TypedDict, total=False):
     search: float | None
     word_times: bool
     confidences: bool
+    journal: str | Path | None
 
 
 def load(
@@ -122,6 +123,7 @@ class Model:
         search: float | None = None,
         word_times: bool = True,
         confidences: bool = True,
+        journal: str | Path | None = None,
     ) -> Transcription | Transcriptions:
         """Transcribe recordings of any length, in windows that are cut at pauses.
 
@@ -139,9 +141,11 @@ class Model:
             word_times: align words with the audio; else their times are estimated from their lengths.
             confidences: give each word the geometric mean of the recogniser's own probabilities of its tokens, in
                 which language models have no part.
+            journal: a file that windows are written to as they are done. Called again with the same file after a crash,
+                it goes on with the next window. Delete the file afterwards.
         """
         options = TranscribeOptions(no_speech, log_prob, search, longest, confidences, word_times)
-        transcriber = Transcriber(self.search, options)
+        transcriber = Transcriber(self.search, options, journal)
         if isinstance(audio, Sequence) and not isinstance(audio, str):
             several = [recording(one, sampling_rate, f"audio {number}") for number, one in enumerate(audio)]
             return Transcriptions(len(several), map(Transcription, transcriber.transcribe(several)))

@@ -5,6 +5,7 @@ Command modules import what is heavy inside their function, so that `fewer --hel
 
 import importlib
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -19,7 +20,7 @@ from fewer.errors import FewerError
 from fewer.files import unwritable
 from fewer.progress import show_progress
 
-STOPPED, BUG = 130, 70  # exit codes after Ctrl-C, and after an error that nobody foresaw (EX_SOFTWARE)
+STOPPED, TERMINATED, BUG = 130, 143, 70  # exit codes: Ctrl-C, SIGTERM, an error that nobody foresaw (EX_SOFTWARE)
 LONGEST_LINE = 2000  # characters of a message
 app = typer.Typer(
     add_completion=False,
@@ -50,6 +51,7 @@ def options(
 def main() -> None:
     """Entry point: errors meant for the user come as one message and exit code 1."""
     limit_onednn()
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except FewerError as error:
@@ -57,7 +59,7 @@ def main() -> None:
         print("fewer: " + "\n".join(lines), file=sys.stderr)
         sys.exit(1)
     except SystemExit as ended:  # as which typer lets Ctrl-C through
-        if ended.code == STOPPED:
+        if ended.code in (STOPPED, TERMINATED):
             goes_on = "; the same command goes on where it was" if sys.argv[1] in RESUMED else ""
             print(f"fewer: stopped{goes_on}", file=sys.stderr)
         raise
@@ -74,6 +76,11 @@ def main() -> None:
         sys.exit(1)
     except Exception as error:
         report_bug(error)
+
+
+def _terminate(*_: object) -> NoReturn:
+    """Leave as after Ctrl-C: temporary files, locks and child processes are cleaned up on the way."""
+    sys.exit(TERMINATED)
 
 
 def report_bug(error: Exception) -> NoReturn:

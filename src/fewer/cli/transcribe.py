@@ -48,10 +48,12 @@ def command(
 ) -> None:
     """Transcribe audio files of any length, in windows that are cut at pauses.
 
-    Files that cannot be read are listed at the end; the others are transcribed all the same.
+    Files that cannot be read are listed at the end; the others are transcribed all the same. Stopped or killed, a
+    command with --out goes on where it was when it is started again.
     """
     import fewer
     from fewer.files import atomic_write
+    from fewer.transcription.journal import unfinished
     from fewer.transcription.transcribe import Incomplete, targets
 
     paths = targets(audio, output, out)
@@ -70,25 +72,27 @@ def command(
         language=language,
         task=task,
     )
-    transcripts = loaded.transcribe(
-        audio,
-        no_speech=no_speech,
-        log_prob=log_prob,
-        longest=longest,
-        search=search,
-        word_times=output != "text",
-        confidences=output == "json",
-    )
-    for transcript, path in zip(transcripts, paths, strict=True):
-        if transcript.problems and not transcript.duration:
-            continue
-        if path is not None:
-            with atomic_write(path) as stream:
-                stream.write(transcript.written(output))
-            print(path)
-            continue
-        if output == "text" and len(audio) > 1:
-            print(f"==> {transcript.file} <==")
-        print(transcript.written(output), end="", flush=True)
+    with unfinished(paths) as journal:
+        transcripts = loaded.transcribe(
+            audio,
+            no_speech=no_speech,
+            log_prob=log_prob,
+            longest=longest,
+            search=search,
+            word_times=output != "text",
+            confidences=output == "json",
+            journal=journal,
+        )
+        for transcript, path in zip(transcripts, paths, strict=True):
+            if transcript.problems and not transcript.duration:
+                continue
+            if path is not None:
+                with atomic_write(path) as stream:
+                    stream.write(transcript.written(output))
+                print(path)
+                continue
+            if output == "text" and len(audio) > 1:
+                print(f"==> {transcript.file} <==")
+            print(transcript.written(output), end="", flush=True)
     if any(transcript.problems for transcript in transcripts):
         raise Incomplete({transcript.file: transcript.problems for transcript in transcripts})

@@ -147,7 +147,8 @@ def _receive(end: Connection) -> tuple[int, Any]:
 def _share(work: Work[Any], rank: int, processes: int, far_end: Connection, forked: bool = True) -> None:
     """One process's part; it leaves without a word, since locks of what prints may be held by threads left behind."""
     if forked:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(stop, signal.SIG_IGN)  # the first process decides
         torch.set_num_threads(1)
     try:
         for result in work(rank, processes):

@@ -41,13 +41,13 @@ def tuning_method(
     return Method(name, system.fusion({}, scorers).terms, decode, rescore, identity=identity)
 
 
-def identity(system: System, search: SearchOptions, manifest: Path) -> str:
-    """Names all that a decode depends on but the scales: models by their weights, the search, the set.
+def identity(system: System, search: SearchOptions, *others: str | Path) -> str:
+    """Names what a decode depends on: models by their weights, the search, and others such as the set or scales.
 
     An internal LM also by its options, and a method of the user's own by its code: some have no weights.
     """
     parts: list[str | Path] = [system.recogniser.fingerprint, repr(search), repr(system.ctc)]
-    parts += [repr(system.end_scored_by), manifest, *(["centred"] if system.centred else [])]
+    parts += [repr(system.end_scored_by), *others, *(["centred"] if system.centred else [])]
     for name in ("lm", "ilm", "words"):
         path = Path(system.names[name]) if name in system.names else None
         weights = [] if path is None else sorted([*path.glob("*.safetensors"), *path.glob("lm/*.safetensors")])

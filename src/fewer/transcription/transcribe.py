@@ -19,6 +19,7 @@ from torch import Tensor
 
 from fewer.data.stream import ArrayStream, AudioStream
 from fewer.decoding.system import Search, System
+from fewer.decoding.tunable import identity
 from fewer.errors import FewerError
 from fewer.files import check_output
 from fewer.models.encoded import Encoded
@@ -27,6 +28,7 @@ from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import Hypothesis
 from fewer.transcription.confidence import with_confidences
 from fewer.transcription.coverage import BETTER, DOUBTFUL, uncovered
+from fewer.transcription.journal import Journal
 from fewer.transcription.transcript import ENDINGS, Output, Segment, Transcript
 from fewer.transcription.windows import Window, cut_windows, halves, is_silent, sounds
 from fewer.transcription.word_times import spelled_words, within
@@ -85,7 +87,10 @@ class Incomplete(FewerError):
 class Transcriber:
     """A system that hears windows."""
 
-    def __init__(self, search: Search, options: TranscribeOptions = TranscribeOptions()):
+    def __init__(
+        self, search: Search, options: TranscribeOptions = TranscribeOptions(), journal: str | Path | None = None
+    ):
+        """journal: a file for the windows that are done, to go on with after a crash."""
         self.recogniser, self.beam, self.options = search.system.recogniser, search.options, options
         self.fusion = search.system.fusion(search.scales)
         alone = System(self.recogniser).fusion({})
@@ -99,6 +104,10 @@ class Transcriber:
                 f"windows of {self.longest:g} s, cut in their last {self.tail:g} s: "
                 f"this recogniser hears up to {able:g} s at once, and the search must be shorter than the window"
             )
+        self.journal: Journal | None = None
+        if journal is not None:
+            settings = (repr(search.scales), repr(options))
+            self.journal = Journal(journal, identity(search.system, search.options, *settings))
 
     def transcribe(self, recordings: Sequence[Recording]) -> Iterator[Transcript]:
         """The transcripts in order, each as soon as it is there. Problems of a file are told in its transcript."""
@@ -154,7 +163,12 @@ class Transcriber:
 
     def _flush(self, waiting: list[tuple[Transcript, Window]]) -> int:
         """Put what was waiting into its transcripts; returns the seconds."""
-        for (transcript, _), segments in zip(waiting, self.hear([window for _, window in waiting]), strict=True):
+        windows = [window for _, window in waiting]
+        if self.journal is None:
+            found = self.hear(windows)
+        else:
+            found = self.journal.get([transcript.file for transcript, _ in waiting], windows, self.hear)
+        for (transcript, _), segments in zip(waiting, found, strict=True):
             transcript.segments += segments
             for segment in segments:
                 where = f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s"
