@@ -14,6 +14,7 @@ from fewer.transcription.transcribe import Transcriber
 from fewer.transcription.transcript import Segment
 from fewer.transcription.windows import Window
 from tests.cli.running import Fewer
+from tests.data.media import write_media
 from tests.data.sounds import noise
 from tests.recognisers.tiny import make_whisper
 
@@ -134,3 +135,26 @@ def test_a_whisper_in_another_language_and_what_it_needs_to_be_told(fewer: Fewer
     code, out, _ = fewer(*arguments, "--language", "de", "--output", "json", "--search", 0.5)
     assert code == 0
     assert json.loads(out)["segments"][0]["no_speech"] > 0
+
+
+def test_a_folder_and_standard_input(
+    fewer: Fewer, tones: Path, calls: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--model", tones / "aed", "--beam", 2)
+    _, expected, _ = fewer("transcribe", *calls, *options)
+    code, out, _ = fewer("transcribe", calls[0].parent, *options)
+    assert (code, out) == (0, expected)
+    _, one, _ = fewer("transcribe", calls[0], *options)
+    with open(calls[0]) as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        code, out, _ = fewer("transcribe", "-", *options)
+    assert (code, out) == (0, one)
+
+
+def test_a_phone_recording_and_a_video_of_one_stem(fewer: Fewer, tones: Path, tmp_path: Path) -> None:
+    samples, rate = soundfile.read(tones / "audio" / "dev-0.wav", dtype="float32")
+    for name in ("call.m4a", "call.mp4"):
+        write_media(tmp_path / "audio" / name, samples, rate, picture=name.endswith("4"))
+    code, out, _ = fewer("transcribe", tmp_path / "audio", "--model", tones / "aed", "--out", tmp_path / "out")
+    assert code == 0
+    assert out == f"{tmp_path / 'out/call.m4a.txt'}\n{tmp_path / 'out/call.mp4.txt'}\n"

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from fewer.errors import FewerError
-from fewer.transcription.transcribe import Recording, Samples
+from fewer.transcription.transcribe import File, Recording, Samples
 
-Audio = str | Path | np.ndarray | Tensor  # a file, or samples of one channel
+Audio = str | Path | File | np.ndarray | Tensor  # a file, or samples of one channel
 
 
 def paths(given: str | Path | Sequence[str | Path] | None) -> list[Path]:
@@ -34,6 +34,8 @@ def recording(audio: Audio, sampling_rate: int, name: str = "audio") -> Recordin
     """A file's path, or samples as floats in [-1, 1]."""
     if isinstance(audio, str | os.PathLike):
         return Path(audio)
+    if isinstance(audio, File):
+        return audio
     if not isinstance(audio, np.ndarray | Tensor):
         raise FewerError(f"audio is a {type(audio).__name__}; give a file, a numpy array or a torch tensor")
     samples = audio.detach().cpu() if isinstance(audio, Tensor) else torch.from_numpy(np.ascontiguousarray(audio))

@@ -18,7 +18,7 @@ from fewer.errors import FewerError
 from fewer.files import check_output
 from fewer.search.forced import forced_scores
 from fewer.search.nbest import Hypothesis, read_nbest
-from fewer.transcription.transcribe import Samples, TranscribeOptions, Transcriber, opened
+from fewer.transcription.transcribe import TranscribeOptions, Transcriber, name_of, opened
 from fewer.transcription.transcript import Transcript
 
 Task = Literal["transcribe", "translate"]
@@ -151,7 +151,7 @@ class Model:
             return Transcriptions(len(several), map(Transcription, transcriber.transcribe(several)))
         one = recording(audio, sampling_rate)
         opened(one, transcriber.rate)  # complains at once
-        transcript = Transcript(one.name if isinstance(one, Samples) else str(one))
+        transcript = Transcript(name_of(one))
         return Transcription(transcript, transcriber.stream(one, transcript))
 
     def decode(

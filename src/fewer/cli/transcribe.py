@@ -9,7 +9,13 @@ from fewer.cli import options
 
 
 def command(
-    audio: Annotated[list[Path], typer.Argument(help="Audio files of any length: WAV, FLAC, OGG, MP3.")],
+    audio: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Audio or video files of any length (WAV, MP3, M4A, MP4, WebM, …), folders of them, or - for standard "
+            "input."
+        ),
+    ],
     model: Annotated[
         str, typer.Option(help="The recogniser: a bundle of `fewer adapt`, a Whisper, or a folder of `fewer train`.")
     ],
@@ -53,10 +59,12 @@ def command(
     """
     import fewer
     from fewer.files import atomic_write
+    from fewer.transcription.inputs import gather, targets
     from fewer.transcription.journal import unfinished
-    from fewer.transcription.transcribe import Incomplete, targets
+    from fewer.transcription.transcribe import Incomplete
 
-    paths = targets(audio, output, out)
+    inputs = gather(audio)
+    paths = targets(inputs, output, out)
     loaded = fewer.load(
         model,
         lm=lm,
@@ -74,7 +82,7 @@ def command(
     )
     with unfinished(paths) as journal:
         transcripts = loaded.transcribe(
-            audio,
+            [one.file for one in inputs],
             no_speech=no_speech,
             log_prob=log_prob,
             longest=longest,
@@ -91,7 +99,7 @@ def command(
                     stream.write(transcript.written(output))
                 print(path)
                 continue
-            if output == "text" and len(audio) > 1:
+            if output == "text" and len(inputs) > 1:
                 print(f"==> {transcript.file} <==")
             print(transcript.written(output), end="", flush=True)
     if any(transcript.problems for transcript in transcripts):

@@ -1,7 +1,7 @@
 """From a lhotse cut to samples: the right channel and stretch, at the wanted rate and speed.
 
-All audio is read through soundfile: lhotse trusts the manifest's rate, and starts shells whose commands hold the
-names of files (for .sph, and for sources of type `command`).
+All audio is read through soundfile, or PyAV where that cannot: lhotse trusts the manifest's rate, and starts shells
+whose commands hold the names of files (for .sph, and for sources of type `command`).
 """
 
 import io
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import soundfile
 import torch
 from lhotse import MonoCut
 from lhotse.audio import AudioSource
@@ -21,7 +20,8 @@ from lhotse.serialization import open_best
 from torch import Tensor
 
 from fewer.data.cut_schema import TRANSFORMS, source_problem
-from fewer.data.limits import HIGHEST_RATE, LARGEST_DOWNLOAD, LOUDEST, LOWEST_RATE
+from fewer.data.limits import HIGHEST_RATE, LARGEST_DOWNLOAD, LOUDEST, LOWEST_RATE, MOST_SAMPLES
+from fewer.data.media import UNREADABLE, open_audio
 from fewer.data.resampling import is_ordinary, resample
 from fewer.errors import FewerError
 
@@ -100,7 +100,7 @@ def _read_segment(cut: MonoCut, source: AudioSource, transforms: list[Any]) -> n
     for transform in reversed(transforms):
         start, duration = transform.reverse_timestamps(offset=start, duration=duration, sampling_rate=cut.sampling_rate)
         rate = transform.source_sampling_rate if isinstance(transform, ResampleTransform) else rate
-    with soundfile.SoundFile(_opened(source)) as stream:
+    with open_audio(_opened(source)) as stream:
         if stream.samplerate != rate:
             raise FewerError(
                 f"{where(cut)}: the file is sampled at {stream.samplerate} Hz, "
@@ -113,9 +113,10 @@ def _read_segment(cut: MonoCut, source: AudioSource, transforms: list[Any]) -> n
             raise FewerError(
                 f"{where(cut)}: the file has {stream.channels} channels, but channel {cut.channel} is wanted"
             )
-        stream.seek(min(round(Fraction(start) * rate), stream.frames))
+        frames = MOST_SAMPLES if stream.frames is None else stream.frames
+        stream.seek(min(round(Fraction(start) * rate), frames))
         length = round(Fraction(duration) * rate) if transforms else cut.num_samples
-        samples = stream.read(min(length, stream.frames), dtype="float32", always_2d=True)[:, column]
+        samples = stream.read(min(length, frames), dtype="float32", always_2d=True)[:, column]
     for transform in transforms:
         samples = _transformed(transform, np.ascontiguousarray(samples), cut.sampling_rate)
     return np.ascontiguousarray(samples)
@@ -146,7 +147,7 @@ def _opened(source: AudioSource) -> str | io.BytesIO:
 
 
 def _reason(file: str, error: Exception) -> str:
-    if "://" in file or not isinstance(error, soundfile.SoundFileError | OSError):
+    if "://" in file or not isinstance(error, (*UNREADABLE, OSError)):
         return str(error).partition("\n[extra info]")[0]  # in which lhotse repeats the whole cut
     if not Path(file).exists():
         return "there is no such file"

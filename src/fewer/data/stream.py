@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fewer.data.audio import TOLERANCE, rate_problem, sample_problem
 from fewer.data.limits import LARGEST_SECOND
+from fewer.data.media import UNREADABLE, MediaFile, NoSound, open_audio
 from fewer.data.resampling import resample
 from fewer.errors import FewerError
 from fewer.progress import warn
@@ -19,7 +20,7 @@ from fewer.progress import warn
 BLOCK = 1.0  # seconds that are read at once: what a damaged file may lose before the damage
 MARGIN = 64  # periods of the lower rate that a resampled block needs on either side, and more
 CANCELLED = 0.01  # share of the channels' power in their mean below which they cancel each other out
-FORMATS = "WAV, FLAC, OGG and MP3 files can be read; convert others, such as `ffmpeg -i in.m4a out.wav`"
+FORMATS = "WAV, FLAC, MP3, OGG, M4A, AAC, WMA, MP4, WebM and other audio and video files can be read; is it complete?"
 
 
 class Forward(soundfile.SoundFile):
@@ -35,22 +36,23 @@ class Forward(soundfile.SoundFile):
 class AudioStream:
     """A file's samples, its channels mixed down, at `rate`: iterate over it for one block after the other."""
 
-    def __init__(self, path: str | Path, rate: int):
-        self.path, self.rate = Path(path), rate
+    def __init__(self, path: str | Path, rate: int, name: str | None = None):
+        """name: what messages call it; None: its path."""
+        self.path, self.rate, self.name = Path(path), rate, str(path) if name is None else name
         try:
-            about = soundfile.info(str(path))
-        except (soundfile.SoundFileError, OSError, TypeError) as error:
-            raise FewerError(f"{path}: {self._reason(error)}") from error
-        if not about.frames:
-            raise FewerError(f"{path}: the file holds no audio")
-        if problem := rate_problem(about.samplerate):
-            raise FewerError(f"{path}: {problem}; is the file damaged?")
-        if about.samplerate * about.channels > LARGEST_SECOND:
-            raise FewerError(
-                f"{path}: {about.channels} channels at {about.samplerate} Hz are too many; convert the file"
-            )
-        self.frames, self.source_rate = about.frames, about.samplerate
-        self.duration = self.frames / self.source_rate  # seconds, by the file's header
+            with open_audio(self.path, Forward) as about:
+                self.frames, self.source_rate, channels = about.frames, about.samplerate, about.channels
+                seconds = about.duration if isinstance(about, MediaFile) else about.frames / about.samplerate
+        except (*UNREADABLE, OSError, TypeError) as error:
+            raise FewerError(f"{self.name}: {self._reason(error)}") from error
+        if self.frames == 0:
+            raise FewerError(f"{self.name}: the file holds no audio")
+        if problem := rate_problem(self.source_rate):
+            raise FewerError(f"{self.name}: {problem}; is the file damaged?")
+        if self.source_rate * channels > LARGEST_SECOND:
+            size = f"{channels} channels at {self.source_rate} Hz"
+            raise FewerError(f"{self.name}: {size} are too many; convert the file")
+        self.duration = seconds or 0.0  # by the file's header; 0 if that does not say
 
     def __iter__(self) -> Iterator[Tensor]:
         """(T,) float32 each"""
@@ -60,33 +62,37 @@ class AudioStream:
         """Blocks as they are in the file. (size,)"""
         done, power, mixed_power = 0, 0.0, 0.0
         try:
-            with Forward(str(self.path)) as stream:
+            with open_audio(self.path, Forward) as stream:
                 while len(block := stream.read(size, dtype="float32", always_2d=True)):
                     if problem := sample_problem(block):
-                        raise FewerError(f"{self.path}: {problem}")
+                        raise FewerError(f"{self.name}: {problem}")
                     done += len(block)
                     mixed = block.mean(axis=1)
                     if block.shape[1] > 1:
                         power += float(np.square(block, dtype=np.float64).sum()) / block.shape[1]
                         mixed_power += float(np.square(mixed, dtype=np.float64).sum())
                     yield torch.from_numpy(mixed)
-        except (soundfile.SoundFileError, OSError) as error:
-            where = f" after {done / self.source_rate:.1f} s" if done else ""
-            raise FewerError(f"{self.path}: {self._reason(error)}{where}") from error
+        except (*UNREADABLE, OSError) as error:
+            raise FewerError(f"{self.name}: {self._reason(error, done / self.source_rate)}") from error
         if mixed_power < CANCELLED * power:
-            warn(f"{self.path}: the channels cancel each other out when they are mixed; transcribe one of them alone")
-        if self.frames - done > TOLERANCE * self.source_rate:
+            warn(f"{self.name}: the channels cancel each other out when they are mixed; transcribe one of them alone")
+        if (self.frames or 0) - done > TOLERANCE * self.source_rate:
             ends = f"the file ends after {done / self.source_rate:.1f} of {self.duration:.1f} s"
-            raise FewerError(f"{self.path}: {ends}; is it complete?")
+            raise FewerError(f"{self.name}: {ends}; is it complete?")
 
-    def _reason(self, error: Exception) -> str:
+    def _reason(self, error: Exception, after: float = 0.0) -> str:
+        """after: seconds that could be read."""
         if not self.path.exists():
             return "there is no such file"
         if not self.path.is_file():
             return "this is not a file"
         if not self.path.stat().st_size:
             return "the file is empty"
+        if isinstance(error, NoSound):
+            return str(error)
         text = str(getattr(error, "error_string", error)).rstrip(".")
+        if after:
+            return f"cannot read the audio after {after:.1f} s: {text}; is the file complete?"
         return f"cannot read the audio: {text}. {FORMATS}"
 
 

@@ -21,7 +21,6 @@ from fewer.data.stream import ArrayStream, AudioStream
 from fewer.decoding.system import Search, System
 from fewer.decoding.tunable import identity
 from fewer.errors import FewerError
-from fewer.files import check_output
 from fewer.models.encoded import Encoded
 from fewer.progress import Bar, warn
 from fewer.search.beam import SearchOptions, beam_search
@@ -29,7 +28,7 @@ from fewer.search.nbest import Hypothesis
 from fewer.transcription.confidence import with_confidences
 from fewer.transcription.coverage import BETTER, DOUBTFUL, uncovered
 from fewer.transcription.journal import Journal
-from fewer.transcription.transcript import ENDINGS, Output, Segment, Transcript
+from fewer.transcription.transcript import Segment, Transcript
 from fewer.transcription.windows import Window, cut_windows, halves, is_silent, sounds
 from fewer.transcription.word_times import spelled_words, within
 from fewer.transcription.words import timed
@@ -70,7 +69,15 @@ class Samples:
     name: str = "audio"
 
 
-Recording = str | Path | Samples
+@dataclass(frozen=True)
+class File:
+    """A recording in a file that goes by another name."""
+
+    path: Path
+    name: str  # in messages and in the transcript
+
+
+Recording = str | Path | File | Samples
 
 
 class Incomplete(FewerError):
@@ -115,7 +122,7 @@ class Transcriber:
             waiting: list[tuple[Transcript, Window]] = []
             done: list[Transcript] = []
             for recording in recordings:
-                transcript = Transcript(_name(recording))
+                transcript = Transcript(name_of(recording))
                 for window in self._windows(recording, transcript):
                     waiting.append((transcript, window))
                     if len(waiting) == self._most():
@@ -283,22 +290,6 @@ class Transcriber:
         return Segment(window.start / self.rate, window.end / self.rate, no_speech=no_speech)
 
 
-def targets(files: Sequence[Path], output: Output, out: Path | None) -> list[Path | None]:
-    """Where each file's transcript is written, if that can be; None: it is printed."""
-    if out is None:
-        if len(files) > 1 and output in ("srt", "vtt"):
-            raise FewerError(f"subtitles of {len(files)} files cannot be printed: give a folder for them with --out")
-        return [None] * len(files)
-    paths = [out / (file.stem + ENDINGS[output]) for file in files]
-    for number, path in enumerate(paths):
-        if path in paths[:number]:
-            both = f"{files[paths.index(path)]} and {files[number]}"
-            raise FewerError(f"{both} would both be written to {path}: transcribe them into two folders")
-    for path in paths:
-        check_output(path)
-    return list(paths)
-
-
 def is_repetitive(text: str) -> bool:
     """Whether it says the same over and over: it is compressed far better than text is."""
     spelled = text.encode()
@@ -315,13 +306,15 @@ def _missing(window: Window, found: Found, rate: int) -> float:
     return 0.0 if found.times is None else uncovered(found.times, heard)
 
 
-def _name(recording: Recording) -> str:
-    return recording.name if isinstance(recording, Samples) else str(recording)
+def name_of(recording: Recording) -> str:
+    return recording.name if isinstance(recording, File | Samples) else str(recording)
 
 
 def opened(recording: Recording, rate: int) -> AudioStream | ArrayStream:
     if isinstance(recording, Samples):
         return ArrayStream(recording.samples, recording.rate, rate)
+    if isinstance(recording, File):
+        return AudioStream(recording.path, rate, recording.name)
     return AudioStream(recording, rate)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from fewer.data.corpora.corpus import Problem
 
 SPHERE_HEADER = 1024  # bytes; LDC's files have a header of this size
-MISSING = 0.5  # seconds that a SPHERE file may be shorter than its header says
+MISSING = 0.5  # seconds that a SPHERE or media file may be shorter than its header says
+LONGEST = 7 * 24 * 3600  # seconds of a file that is decoded to count its samples
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,9 @@ class AudioHeader:
 
 @lru_cache(maxsize=256)
 def read_header(path: Path) -> AudioHeader | Problem:
-    """Open the file with soundfile; reading its last sample shows whether it is complete."""
-    import soundfile
+    """Open the file; reading its last sample shows whether it is complete. Formats whose headers are not exact about
+    their length are decoded to count their samples."""
+    from fewer.data.media import UNREADABLE, MediaFile, open_audio
 
     if not path.is_file():
         return Problem(str(path), "there is no such audio file")
@@ -33,13 +35,18 @@ def read_header(path: Path) -> AudioHeader | Problem:
         sphere = _sphere_fields(path)
         if compression := _compression(sphere):
             return Problem(str(path), f"is compressed SPHERE audio ({compression}); {_conversion(path)}")
-        with soundfile.SoundFile(path) as stream:
-            samples, rate, channels = stream.frames, stream.samplerate, stream.channels
-            stream.seek(max(samples - 1, 0))
-            complete = samples == 0 or len(stream.read(1)) == 1
-    except (soundfile.SoundFileError, OSError) as error:
+        with open_audio(path) as stream:
+            rate, channels = stream.samplerate, stream.channels
+            if isinstance(stream, MediaFile):
+                samples = stream.seek(LONGEST * rate)
+                claimed, complete = max(samples, stream.frames or 0), True
+            else:
+                samples = claimed = stream.frames
+                stream.seek(max(samples - 1, 0))
+                complete = samples == 0 or len(stream.read(1)) == 1
+    except (*UNREADABLE, OSError) as error:
         return Problem(str(path), f"cannot be read as audio ({_reason(error)}); is the file complete?")
-    claimed = int(sphere.get("sample_count", samples))
+    claimed = int(sphere.get("sample_count", claimed))
     if not complete or claimed > samples + MISSING * rate:
         return Problem(str(path), f"is cut off: the header promises {claimed} samples, the file has fewer")
     if samples == 0:
