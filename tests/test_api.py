@@ -203,6 +203,8 @@ def test_a_list_has_a_result_for_each(whisper: fewer.Model, call: Path, tmp_path
     assert len(results) == 3
     assert [result.file for result in results] == [str(call), str(tmp_path / "missing.wav"), "audio 2"]
     assert results[0].text == whisper.transcribe(call, search=0.4).text
+    later_first = whisper.transcribe([call, call], search=0.4)
+    assert later_first[1].text == later_first[0].text == results[0].text
     assert [len(result.problems) for result in results] == [0, 1, 0]
     assert results[-1].duration == pytest.approx(0.9)
     with pytest.raises(IndexError):

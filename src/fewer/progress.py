@@ -2,29 +2,41 @@
 
 Messages go through the logger "fewer": `say` at level INFO, `warn` at level WARNING. Bars are drawn only when progress
 is shown: with time left on a terminal, as a plain line now and then elsewhere. All of it goes to standard error.
+Results go to standard output, through `write` where a bar may be on the screen.
 """
 
 import logging
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
 
 Item = TypeVar("Item")
 console = Console(stderr=True, highlight=False)
 logger = logging.getLogger("fewer")
 logger.addHandler(logging.NullHandler())  # or Python would print warnings that nobody asked for
 PLAIN_SECONDS = 15.0  # how often a plain line is printed when there is no terminal
+WIDE = 80  # columns of a terminal that has room for everything in one line
+_live: list[Progress] = []  # the bar on the terminal, if there is one
 
 
 class _ToConsole(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        console.print(record.getMessage(), soft_wrap=True, markup=False)
+        text = record.getMessage()
+        if console.is_terminal:  # break between words; a long path stays whole, so that it can be copied
+            text = "\n".join(
+                textwrap.fill(line, console.width, break_long_words=False, break_on_hyphens=False)
+                for line in text.splitlines()
+            )
+        console.print(text, soft_wrap=True, markup=False)
 
 
 _shown = _ToConsole(logging.INFO)
@@ -57,6 +69,33 @@ def warn(text: str) -> None:
     logger.warning("%s", text)
 
 
+def write(text: str) -> None:
+    """Print a line of results to standard output at once; above the bar if both are on a terminal."""
+    if _live and sys.stdout.isatty():
+        console.print(text, soft_wrap=True, markup=False)
+    else:
+        print(text, flush=True)
+
+
+class _Count(ProgressColumn):
+    """How many are done, and of how many if that is known."""
+
+    def render(self, task: Task) -> Text:
+        done = f"{int(task.completed):,}"
+        return Text(done if task.total is None else f"{done}/{int(task.total):,}", style="progress.download")
+
+
+def _columns(width: int) -> list[ProgressColumn]:
+    """What a bar shows in one line of a terminal: on a narrow one a shorter bar, and no time that has passed."""
+    name = Column(no_wrap=True, overflow="ellipsis", max_width=width // 2)
+    note = Column(no_wrap=True, overflow="ellipsis", max_width=width // 3)
+    columns: list[ProgressColumn] = [TextColumn("{task.description}", markup=False, table_column=name)]
+    columns += [BarColumn(bar_width=30 if width >= WIDE else 10), _Count(table_column=Column(no_wrap=True))]
+    columns += [TimeElapsedColumn()] if width >= WIDE else []
+    columns += [TimeRemainingColumn(compact=width < WIDE)]
+    return [*columns, TextColumn("{task.fields[note]}", markup=False, table_column=note)]
+
+
 class Bar:
     """One task's progress. `advance` it; give `note`s (a loss, a perplexity) to show beside it."""
 
@@ -64,20 +103,21 @@ class Bar:
         self.description, self.total, self.done, self.text = description, total, 0, ""
         self.began = self.printed = time.monotonic()
         self.shown, self.bar = is_shown(), None
-        if self.shown and console.is_terminal:
-            columns: list[Any] = [TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn()]
-            columns += [TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}")]
-            self.bar = Progress(*columns, console=console)
+        if self.shown and console.is_terminal and not _live:
+            # Standard output stays as it is: rich would send what is printed there to standard error.
+            self.bar = Progress(*_columns(console.width), console=console, redirect_stdout=False)
             self.task = self.bar.add_task(description, total=total, note="")
 
     def __enter__(self) -> "Bar":
         if self.bar:
+            _live.append(self.bar)
             self.bar.start()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         if self.bar:
             self.bar.stop()
+            _live.remove(self.bar)
         elif kind is None:
             self.line(f"done in {time.monotonic() - self.began:.0f} s")
 
@@ -88,13 +128,14 @@ class Bar:
             self.bar.update(self.task, advance=steps, note=self.text)
         elif time.monotonic() - self.printed > PLAIN_SECONDS:
             self.printed = time.monotonic()
-            left = ""
-            if self.total and self.done:
+            of = left = ""
+            if self.total:
+                of = f"/{self.total}"
                 left = f", {(self.printed - self.began) / self.done * (self.total - self.done):.0f} s left"
-            self.line(f"{self.done}/{self.total or '?'}{left} {self.text}".rstrip())
+            self.line(f"{self.done}{of}{left} {self.text}".rstrip())
 
     def line(self, text: str) -> None:
-        if self.shown:
+        if self.shown and not _live:
             print(f"{self.description}: {text}", file=sys.stderr, flush=True)
 
 

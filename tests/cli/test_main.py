@@ -1,5 +1,6 @@
 """What the command line says when it is stopped."""
 
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -72,3 +73,31 @@ def test_running_out_of_memory_is_not_a_bug(
     monkeypatch.setattr("fewer.api.recognition.load_lm_and_tokenizer", full)
     code, _, told = Fewer(monkeypatch, capsys)("rescore", "n.jsonl", "lm", tmp_path / "out.jsonl")
     assert (code, "out of memory" in told) == (1, True)
+
+
+WITHOUT_TORCH = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print("torch is imported", file=sys.stderr)
+            sys.exit(3)
+sys.meta_path.insert(0, Refuse())
+from fewer.cli.main import main
+sys.argv[1:] = {arguments!r}
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["transcribe", "call.wav", "--model", "tiny.en"], 3, "loading…\ntorch is imported\n"),
+        (["adapt", "tiny.en", "out", "--text", "x"], 3, "loading…\ntorch is imported\n"),
+        (["transcribe", "--help"], 0, ""),
+    ],
+)
+def test_loading_is_said_before_torch_is_imported(arguments: list[str], code: int, told: str) -> None:
+    program = WITHOUT_TORCH.replace("{arguments!r}", repr(arguments))
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, encoding="utf-8")
+    assert (ended.returncode, ended.stderr) == (code, told)

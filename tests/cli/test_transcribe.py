@@ -1,5 +1,6 @@
 """fewer transcribe from the command line."""
 
+import itertools
 import json
 import os
 import signal
@@ -38,6 +39,35 @@ def test_one_file_is_printed_and_several_with_their_names(fewer: Fewer, tones: P
     assert both.startswith(f"==> {calls[0]} <==\n{one}==> {calls[1]} <==\n")
 
 
+def test_text_is_printed_as_it_is_recognised(
+    fewer: Fewer, tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples, rate = soundfile.read(tones / "audio" / "dev-0.wav")
+    files = [tmp_path / "long.wav", tmp_path / "longer.wav"]
+    for times, file in zip((4, 8), files, strict=True):
+        soundfile.write(file, np.tile(samples, times), rate)
+    seconds = len(samples) / rate
+    events: list[str] = []
+    hear = Transcriber.hear
+
+    def heard(self: Transcriber, windows: list[Window]) -> list[list[Segment]]:
+        events.append(f"search of {len(windows)}")
+        return hear(self, windows)
+
+    monkeypatch.setattr(Transcriber, "hear", heard)
+    monkeypatch.setattr("fewer.cli.transcribe.write", events.append)
+    options = ("--model", tones / "aed", "--beam", 2, "--longest", 2 * seconds, "--search", seconds)
+    assert fewer("transcribe", *files, *options)[0] == 0
+    assert events[:2] == ["search of 1", f"==> {files[0]} <=="]
+    searches = [place for place, event in enumerate(events) if event.startswith("search of")]
+    assert len(searches) > 2
+    assert all(after > before + 1 for before, after in itertools.pairwise(searches))  # text between all of them
+    events.clear()
+    assert fewer("transcribe", files[1], *options, "--output", "tsv")[0] == 0
+    assert events[:2] == ["search of 1", "start\tend\ttext"]
+    assert events[2].startswith("0\t")
+
+
 def test_json_has_every_terms_score_and_fused_search_is_decodes(fewer: Fewer, tones: Path, calls: list[Path]) -> None:
     options = ("--lm", tones / "lm", "--lm-scale", 0.4, "--output", "json")
     code, out, _ = fewer("transcribe", *calls, "--model", tones / "aed", *options)
@@ -52,13 +82,16 @@ def test_json_has_every_terms_score_and_fused_search_is_decodes(fewer: Fewer, to
             assert all(0 < word["confidence"] <= 1 for word in segment["words"])
 
 
-@pytest.mark.parametrize(("output", "ending"), [("text", "txt"), ("json", "json"), ("srt", "srt"), ("vtt", "vtt")])
+@pytest.mark.parametrize(
+    ("output", "ending"), [("text", "txt"), ("json", "json"), ("srt", "srt"), ("vtt", "vtt"), ("tsv", "tsv")]
+)
 def test_files_of_their_names_are_written_into_a_folder(
     fewer: Fewer, tones: Path, calls: list[Path], tmp_path: Path, output: str, ending: str
 ) -> None:
     arguments = ("--model", tones / "aed", "--output", output, "--out", tmp_path / "out")
-    code, out, _ = fewer("transcribe", *calls, *arguments)
+    code, out, told = fewer("transcribe", *calls, *arguments)
     assert code == 0
+    assert f"==> {calls[1]} <==\n[00:00:00." in told  # what is recognised, for who looks on
     written = [tmp_path / "out" / f"{call.stem}.{ending}" for call in calls]
     assert out == "".join(f"{path}\n" for path in written)
     assert sorted((tmp_path / "out").iterdir()) == sorted(written)
@@ -111,7 +144,7 @@ def test_a_stopped_command_goes_on_and_leaves_nothing_behind(
 def test_what_cannot_be_written_is_refused_before_any_work(fewer: Fewer, calls: list[Path], tmp_path: Path) -> None:
     code, _, told = fewer("transcribe", *calls, "--model", tmp_path / "none", "--output", "srt")
     assert code == 1
-    assert "give a folder for them with --out" in told
+    assert "srt of 2 files cannot be printed: give a folder for them with --out" in told
     same = tmp_path / calls[0].name
     code, _, told = fewer("transcribe", calls[0], same, "--model", tmp_path / "none", "--out", tmp_path / "out")
     assert code == 1

@@ -27,6 +27,12 @@ def test_words_are_parted_by_blanks_or_else_by_characters() -> None:
     assert split_words("x" * (LONGEST + 1)) == ["x"] * (LONGEST + 1)
 
 
+def test_a_table_has_milliseconds_and_one_line_for_each_segment() -> None:
+    segments = [segment("Two\tbits.\nAnd one.", 0.5, 3.0004), Segment(3, 4), segment("So.")]
+    transcript = Transcript("call.wav", 20.0, segments)
+    assert transcript.written("tsv") == "start\tend\ttext\n500\t3000\tTwo bits. And one.\n0\t10000\tSo.\n"
+
+
 def test_text_has_a_line_for_each_segment_and_json_every_score() -> None:
     transcript = Transcript(
         "call.wav", 30.0, [segment("Hello there."), Segment(10, 20, no_speech=0.9), segment("Bye.", 20, 30)]

@@ -103,7 +103,8 @@ def choose(trials: Trials, systems: Mapping[str, System], budget: int, confidenc
             f"{100 * better:.0f} % of resampled dev sets: not significant, so nothing is added"
         )
     sure = compare(alone.chosen.result, plain).sure >= confidence
-    return Choice("none", _own(alone.scales) if sure else usual_scales(defaults, "none"), facts | {"kept": True})
+    scales = _own(alone.scales) if sure else usual_scales(defaults, "none")
+    return Choice("none", scales, facts | {"kept": True, "length_tuned": sure})
 
 
 def tune_words(trials: Trials, system: System, chosen: Scales, folder: Path) -> TuneResult:

@@ -129,7 +129,7 @@ class Model:
 
         Work begins when the result is used. Iterate over the result for segments as they are recognised, or take its
         `text`, `segments`, `words`, `to_json()` and `problems`. For a list of recordings, the result has one such
-        result for each; a file that cannot be read then has `problems` instead of stopping the others.
+        result for each, in order; a file that cannot be read then has `problems` instead of stopping the others.
 
         Args:
             audio: a file, an array of samples (numpy or torch, one channel), or a list of these.
@@ -148,11 +148,12 @@ class Model:
         transcriber = Transcriber(self.search, options, journal)
         if isinstance(audio, Sequence) and not isinstance(audio, str):
             several = [recording(one, sampling_rate, f"audio {number}") for number, one in enumerate(audio)]
-            return Transcriptions(len(several), map(Transcription, transcriber.transcribe(several)))
+            transcripts = [Transcript(name_of(one)) for one in several]
+            return Transcriptions(transcripts, transcriber.stream(several, transcripts))
         one = recording(audio, sampling_rate)
         opened(one, transcriber.rate)  # complains at once
         transcript = Transcript(name_of(one))
-        return Transcription(transcript, transcriber.stream(one, transcript))
+        return Transcription(transcript, transcriber.stream([one], [transcript]))
 
     def decode(
         self,

@@ -1,6 +1,6 @@
 """What the functions of `fewer` return."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ class Transcription:
     iterated over several times: what was recognised is kept.
     """
 
-    def __init__(self, transcript: Transcript, rest: Iterator[Segment] = iter(())):
-        """rest: puts further segments into the transcript when it is advanced."""
+    def __init__(self, transcript: Transcript, rest: Iterator[object] = iter(())):
+        """rest: puts further segments into the transcript when it is advanced, and ends when it is complete."""
         self._transcript, self._rest = transcript, rest
         self._error: Exception | None = None
 
@@ -69,7 +69,7 @@ class Transcription:
         return self._whole().to_json()
 
     def written(self, output: Output) -> str:
-        """As the content of a file: text, json, srt or vtt."""
+        """As the content of a file: text, json, srt, vtt or tsv."""
         return self._whole().written(output)
 
     def __str__(self) -> str:
@@ -96,25 +96,33 @@ class Transcription:
 
 
 class Transcriptions:
-    """One `Transcription` for each recording of a list, in its order, each as soon as it is complete."""
+    """One `Transcription` for each recording of a list, in its order. All are recognised as their segments are used."""
 
-    def __init__(self, count: int, rest: Iterator[Transcription]):
-        self._count, self._rest, self._done = count, rest, list[Transcription]()
+    def __init__(self, transcripts: Sequence[Transcript], rest: Iterator[int]):
+        """rest: puts further segments into the transcripts, and gives how many transcripts are complete."""
+        self._rest, self._complete = rest, 0
+        self._all = [Transcription(transcript, self._up_to(place)) for place, transcript in enumerate(transcripts)]
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._all)
 
     def __iter__(self) -> Iterator[Transcription]:
-        return (self[place] for place in range(self._count))
+        return iter(self._all)
 
     def __getitem__(self, place: int) -> Transcription:
-        wanted = range(self._count)[place]
-        while len(self._done) <= wanted:
-            self._done.append(next(self._rest))
-        return self._done[wanted]
+        return self._all[place]
 
     def __repr__(self) -> str:
-        return f"<Transcriptions of {self._count} recordings, {len(self._done)} of them so far>"
+        return f"<Transcriptions of {len(self)} recordings, {self._complete} of them so far>"
+
+    def _up_to(self, place: int) -> Iterator[int]:
+        """Recognise until a recording is complete; what comes before it is recognised on the way."""
+        while self._complete <= place:
+            complete = next(self._rest, None)
+            if complete is None:  # an error ended it while another recording was recognised
+                raise FewerError("the transcription was stopped; start it again")
+            self._complete = complete
+            yield complete
 
 
 class NBestLists:

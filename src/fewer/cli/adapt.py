@@ -81,9 +81,11 @@ def command(
         language=language,
         task=task,
     )
-    for line in summary(bundle.model_dump(mode="json")):
+    facts = bundle.model_dump(mode="json")
+    for line in summary(facts):
         print(line)
-    print(f"{out}: use it with `fewer transcribe call.wav --model {out}` or `fewer decode {out} set.jsonl out.jsonl`")
+    print(f"use it: fewer transcribe call.wav --model {out}")
+    print(f"{out}: {outcome(facts)}")
 
 
 def summary(facts: dict[str, Any]) -> list[str]:
@@ -107,3 +109,21 @@ def summary(facts: dict[str, Any]) -> list[str]:
     tuned = "" if facts["dev"] is not None else " (the usual scales; give --dev to choose them)"
     lines.append(f"method {facts['method']}: {scales}, reward {facts['length']['reward']:g}{tuned}")
     return lines
+
+
+def outcome(facts: dict[str, Any]) -> str:
+    """What the bundle will do, in one line."""
+    dev, used = facts["dev"], [term for term, scale in facts["scales"].items() if scale]
+    parts = {"lm": "adds the language model", "ilm": "subtracts the internal one", "words": "rewards hotwords"}
+    does = ", ".join(text for term, text in parts.items() if term in used)
+    if dev is None:
+        return f"{does}, with the usual scales; its gain was not measured (give --dev to measure it)"
+    before, after = dev["plain"]["wer"], dev["methods"][facts["method"]]["wer"]
+    if "words" in used:
+        after = dev["words"]["wer"]
+    change = f"{dev['set']} WER {before:.1f} → {after:.1f} %"
+    if used:
+        return f"{does}; {change}"
+    if dev.get("length_tuned"):
+        return f"adds no language model, only a length reward; {change}"
+    return f"adds nothing: behaves as plain {Path(facts['base']['source']).name} ({dev['set']} WER {before:.1f} %)"

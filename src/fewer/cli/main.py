@@ -3,13 +3,15 @@
 Command modules import what is heavy inside their function, so that `fewer --help` answers at once.
 """
 
+import functools
 import importlib
 import os
 import signal
 import sys
 import tempfile
 import traceback
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import typer
 
@@ -18,7 +20,7 @@ from fewer.cli.methods import MethodsCommand
 from fewer.compute.bfloat16 import limit_onednn
 from fewer.errors import FewerError
 from fewer.files import unwritable
-from fewer.progress import show_progress
+from fewer.progress import say, show_progress
 
 STOPPED, TERMINATED, BUG = 130, 143, 70  # exit codes: Ctrl-C, SIGTERM, an error that nobody foresaw (EX_SOFTWARE)
 LONGEST_LINE = 2000  # characters of a message
@@ -30,9 +32,24 @@ app = typer.Typer(
     help="Fewer word errors from text alone: AED speech recognition with an external language model added "
     "and the internal one subtracted.",
 )
+
+
+def announced(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, which first says that it is loading: importing torch takes seconds."""
+
+    @functools.wraps(command)
+    def call(*arguments: Any, **options: Any) -> None:
+        if "torch" not in sys.modules and os.environ.get("RANK", "0") == "0":
+            say("loading…")
+        command(*arguments, **options)
+
+    return call
+
+
 for verb in COMMANDS:
     kind = MethodsCommand if verb in ("ilm", "adapt") else None
-    app.command(verb, cls=kind)(importlib.import_module(f"fewer.cli.{verb.replace('-', '_')}").command)
+    command = importlib.import_module(f"fewer.cli.{verb.replace('-', '_')}").command
+    app.command(verb, cls=kind)(announced(command))
 
 
 @app.callback(invoke_without_command=True)

@@ -1,11 +1,16 @@
 """fewer transcribe: audio files into text or subtitles."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fewer.cli import options
+from fewer.progress import say, write
+
+if TYPE_CHECKING:
+    from fewer.api.results import Transcription
+    from fewer.transcription.transcript import Output
 
 
 def command(
@@ -20,12 +25,10 @@ def command(
         str, typer.Option(help="The recogniser: a bundle of `fewer adapt`, a Whisper, or a folder of `fewer train`.")
     ],
     output: Annotated[
-        Literal["text", "json", "srt", "vtt"],
-        typer.Option(help="Text, JSON with times and scores, or subtitles."),
+        Literal["text", "json", "srt", "vtt", "tsv"],
+        typer.Option(help="Text, JSON with times and scores, subtitles, or a table with times in milliseconds."),
     ] = "text",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for a file of each recording's name; printed if not given.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for a file of each recording's name.")] = None,
     lm: options.Lm = None,
     lm_scale: options.LmScale = None,
     ilm: options.Ilm = None,
@@ -53,6 +56,8 @@ def command(
     task: options.Task = "transcribe",
 ) -> None:
     """Transcribe audio files of any length, in windows that are cut at pauses.
+
+    Text is printed as it is recognised; with --out, or for JSON and subtitles, it is shown on standard error meanwhile.
 
     Files that cannot be read are listed at the end; the others are transcribed all the same. Stopped or killed, a
     command with --out goes on where it was when it is started again.
@@ -92,15 +97,42 @@ def command(
             journal=journal,
         )
         for transcript, path in zip(transcripts, paths, strict=True):
-            if transcript.problems and not transcript.duration:
-                continue
-            if path is not None:
+            _show(transcript, output, path is None, len(inputs) > 1)
+            if path is not None and not _is_lost(transcript):
                 with atomic_write(path) as stream:
                     stream.write(transcript.written(output))
-                print(path)
-                continue
-            if output == "text" and len(inputs) > 1:
-                print(f"==> {transcript.file} <==")
-            print(transcript.written(output), end="", flush=True)
+                write(str(path))
     if any(transcript.problems for transcript in transcripts):
         raise Incomplete({transcript.file: transcript.problems for transcript in transcripts})
+
+
+def _show(transcript: "Transcription", output: "Output", printed: bool, several: bool) -> None:
+    """Print a recording's segments as they are recognised; formats for programs go to standard output as a whole.
+
+    printed: whether the format that was asked for goes to standard output; if not, only people look at it.
+    """
+    from fewer.transcription.subtitles import clock
+    from fewer.transcription.transcript import TSV_HEAD
+
+    lines = printed and output in ("text", "tsv")
+    tell = write if lines else say
+    heads = [f"==> {transcript.file} <=="] if several and (output == "text" or not printed) else []
+    heads += [TSV_HEAD.rstrip()] if lines and output == "tsv" else []
+    for segment in transcript:
+        while heads:
+            tell(heads.pop(0))
+        if lines:
+            write(segment.text if output == "text" else segment.to_tsv().rstrip())
+        else:
+            say(f"[{clock(segment.start)} --> {clock(segment.end)}] {segment.text.strip()}")
+    if _is_lost(transcript):
+        return
+    for head in heads:
+        tell(head)
+    if printed and not lines:
+        write(transcript.written(output).rstrip("\n"))
+
+
+def _is_lost(transcript: "Transcription") -> bool:
+    """Whether nothing of the recording could be read."""
+    return bool(transcript.problems) and not transcript.duration

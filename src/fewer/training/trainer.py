@@ -365,10 +365,10 @@ def describe(entry: dict[str, Any], sub_epochs: int, watched: str = "ce") -> str
     """A finished sub-epoch in one line."""
     left = entry["seconds"] * (sub_epochs - entry["sub_epoch"])
     loss = entry[f"dev_{watched}"]
-    dev = f"dev ppl {perplexity(loss):.3f} (ce {loss:.4f})" if watched == "ce" else f"dev {watched} {loss:.4f}"
+    dev = f"dev ppl {perplexity(loss):.2f}" if watched == "ce" else f"dev {watched} {loss:.3f}"
     return (
-        f"sub-epoch {entry['sub_epoch']}/{sub_epochs}: train loss {entry['train_loss']:.4f} per label, "
-        f"{dev}, rate {entry['rate']:.3g}, {duration(entry['seconds'])}, about {duration(left)} left"
+        f"sub-epoch {entry['sub_epoch']}/{sub_epochs}: loss {entry['train_loss']:.3f}, {dev}, "
+        f"{duration(entry['seconds'])}, {duration(left)} left"
     )
 
 

@@ -75,8 +75,8 @@ def targets(inputs: Sequence[Input], output: Output, out: Path | None) -> list[P
     Files of one stem (call.wav, call.mp3) keep their endings: call.wav.txt, call.mp3.txt.
     """
     if out is None:
-        if len(inputs) > 1 and output in ("srt", "vtt"):
-            raise FewerError(f"subtitles of {len(inputs)} files cannot be printed: give a folder for them with --out")
+        if len(inputs) > 1 and output in ("srt", "vtt", "tsv"):
+            raise FewerError(f"{output} of {len(inputs)} files cannot be printed: give a folder for them with --out")
         return [None] * len(inputs)
     shared = Counter(one.stem for one in inputs)
     paths = [out / f"{one.place if shared[one.stem] > 1 else one.stem}{ENDINGS[output]}" for one in inputs]

@@ -46,7 +46,7 @@ def subtitles(segments: Sequence[Sequence[Word]], output: Literal["srt", "vtt"])
     mark = "," if output == "srt" else "."
     parts = ["WEBVTT\n"] if output == "vtt" else []
     for number, cue in enumerate(cues(segments), start=1):
-        times = f"{_clock(cue.start, mark)} --> {_clock(cue.end, mark)}"
+        times = f"{clock(cue.start, mark)} --> {clock(cue.end, mark)}"
         text = cue.text if output == "srt" else cue.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         parts.append(f"{number}\n{times}\n{text}\n")
     return "\n".join(parts)
@@ -164,7 +164,8 @@ def _joined(group: Sequence[Word]) -> str:
     return "".join(word.text for word in group).strip()
 
 
-def _clock(seconds: float, mark: str) -> str:
+def clock(seconds: float, mark: str = ".") -> str:
+    """Hours, minutes, seconds and milliseconds."""
     thousandths = round(seconds * 1000)
     minutes, thousandths = divmod(thousandths, 60_000)
     return f"{minutes // 60:02}:{minutes % 60:02}:{thousandths // 1000:02}{mark}{thousandths % 1000:03}"

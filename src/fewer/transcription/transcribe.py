@@ -117,41 +117,31 @@ class Transcriber:
             self.journal = Journal(journal, identity(search.system, search.options, *settings))
 
     def transcribe(self, recordings: Sequence[Recording]) -> Iterator[Transcript]:
-        """The transcripts in order, each as soon as it is there. Problems of a file are told in its transcript."""
-        with Bar("seconds of audio", sum(map(_seconds, recordings)) or None) as bar:
-            waiting: list[tuple[Transcript, Window]] = []
-            done: list[Transcript] = []
-            for recording in recordings:
-                transcript = Transcript(name_of(recording))
-                for window in self._windows(recording, transcript):
-                    waiting.append((transcript, window))
-                    if len(waiting) == self._most():
-                        bar.advance(self._flush(waiting))
-                        yield from done
-                        done = []
-                done.append(transcript)
-            if waiting:
-                bar.advance(self._flush(waiting))
-            yield from done
+        """The transcripts in order, each as soon as it is complete. Problems of a file are told in its transcript."""
+        transcripts = [Transcript(name_of(recording)) for recording in recordings]
+        given = 0
+        for complete in self.stream(recordings, transcripts):
+            yield from transcripts[given:complete]
+            given = complete
 
-    def stream(self, recording: Recording, transcript: Transcript) -> Iterator[Segment]:
-        """One recording's segments, put into the transcript and given as soon as they are there.
+    def stream(self, recordings: Sequence[Recording], transcripts: Sequence[Transcript]) -> Iterator[int]:
+        """Put segments into the transcripts, in order; gives after each search how many transcripts are complete.
 
         The first window is searched by itself, so that the first segment comes soon; then ever more together.
         """
-        with Bar("seconds of audio", _seconds(recording) or None) as bar:
+        with Bar("seconds of audio", sum(map(_seconds, recordings)) or None) as bar:
             waiting: list[tuple[Transcript, Window]] = []
             size = 1
-            for window in self._windows(recording, transcript):
-                waiting.append((transcript, window))
-                if len(waiting) == size:
-                    before, size = len(transcript.segments), min(2 * size, self._most())
-                    bar.advance(self._flush(waiting))
-                    yield from transcript.segments[before:]
+            for complete, (recording, transcript) in enumerate(zip(recordings, transcripts, strict=True)):
+                for window in self._windows(recording, transcript):
+                    waiting.append((transcript, window))
+                    if len(waiting) == size:
+                        size = min(2 * size, self._most())
+                        bar.advance(self._flush(waiting))
+                        yield complete
             if waiting:
-                before = len(transcript.segments)
                 bar.advance(self._flush(waiting))
-                yield from transcript.segments[before:]
+        yield len(transcripts)
 
     def _most(self) -> int:
         return min(BATCH, self.recogniser.at_once)

@@ -1,4 +1,4 @@
-"""What was said in a recording, when, and how sure that is; as text, JSON or subtitles."""
+"""What was said in a recording, when, and how sure that is; as text, JSON, a table or subtitles."""
 
 import json
 import math
@@ -9,8 +9,9 @@ from fewer.search.nbest import Hypothesis
 from fewer.transcription.subtitles import subtitles
 from fewer.transcription.words import Word
 
-Output = Literal["text", "json", "srt", "vtt"]
-ENDINGS: dict[str, str] = {"text": ".txt", "json": ".json", "srt": ".srt", "vtt": ".vtt"}
+Output = Literal["text", "json", "srt", "vtt", "tsv"]
+ENDINGS: dict[str, str] = {"text": ".txt", "json": ".json", "srt": ".srt", "vtt": ".vtt", "tsv": ".tsv"}
+TSV_HEAD = "start\tend\ttext\n"  # as openai/whisper writes it; times in milliseconds
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Segment:
         if self.hypothesis is None:
             return None
         return math.exp(self.hypothesis.scores["aed"] / max(self.hypothesis.length, 1))
+
+    def to_tsv(self) -> str:
+        """A line: start and end in milliseconds, text."""
+        return f"{round(1000 * self.start)}\t{round(1000 * self.end)}\t{' '.join(self.text.split())}\n"
 
     def to_json(self) -> dict[str, Any]:
         value: dict[str, Any] = {"start": round(self.start, 2), "end": round(self.end, 2), "text": self.text}
@@ -80,4 +85,6 @@ class Transcript:
             return json.dumps(self.to_json(), ensure_ascii=False) + "\n"
         if output == "text":
             return self.text + "\n" if self.text else ""
+        if output == "tsv":
+            return TSV_HEAD + "".join(segment.to_tsv() for segment in self.segments if segment.text)
         return subtitles([segment.words for segment in self.segments], output)

@@ -206,11 +206,11 @@ class _Tuning:
         trial = Trial(parameters, scales, predicted, self.pool.score(lists), new, len(self.pool), unended)
         self.trials.append(trial)
         where = ", ".join(f"{name} {value:.2f}" for name, value in parameters.items() if name not in self.space.fixed)
-        told = "" if predicted is None else f" (the pool said {predicted:.2f} %)"
-        never = f"; {unended} of {len(lists)} utterances did not end" if unended else ""
+        told = "" if predicted is None else f"the pool said {predicted:.2f} %, "
+        never = f", {unended} of {len(lists)} utterances did not end" if unended else ""
         say(
-            f"decode {len(self.trials)}/{self.options.budget} at {where or 'the fixed scales'}: WER {trial.wer:.2f} %"
-            f"{told}, {new} new hypotheses{never}"
+            f"decode {len(self.trials)}/{self.options.budget} at {where or 'the fixed scales'}: {trial.wer:.2f} %\n"
+            f"  {told}{new} new hypotheses{never}"
         )
 
     def _result(self, converged: bool) -> TuneResult:
