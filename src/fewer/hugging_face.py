@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fewer.config import shortened
 from fewer.errors import FewerError
+
+LONGEST = 500  # characters of what a library says
 
 
 @contextmanager
@@ -21,4 +24,4 @@ def loading(source: str | Path, problem: str) -> Iterator[None]:
     except Exception as error:  # damaged files lead to whatever the libraries happen to raise
         why = str(error) if isinstance(error, OSError | ValueError) else repr(error)
         asked = "; was it downloaded whole?" if Path(source).is_dir() else ""
-        raise FewerError(f"{problem}: {why.rstrip('.')}{asked}") from error
+        raise FewerError(f"{problem}: {shortened(why.rstrip('.'), LONGEST)}{asked}") from error

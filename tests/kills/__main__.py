@@ -1,6 +1,7 @@
-"""python -m tests.kills --kills 20: SIGKILL at random moments of long commands; 1 if anything differs afterwards."""
+"""python -m tests.kills --kills 20: signals at random moments of long commands; 1 if anything differs afterwards."""
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -14,16 +15,18 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20, help="of each command")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--command", action="append", help="only this one; repeat")
+    parser.add_argument("--signal", choices=["KILL", "INT", "TERM"], default="KILL")
     options = parser.parse_args()
+    how = signal.Signals[f"SIG{options.signal}"]
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
         world = make_world(Path(folder) / "world")
         for command in COMMANDS:
             if options.command and command.name not in options.command:
                 continue
-            found = kills(command, world, Path(folder) / command.name, options.kills, options.seed)
+            found = kills(command, world, Path(folder) / command.name, options.kills, options.seed, how)
             bad += len(found)
-            print(f"{command.name:<12}{options.kills:>4} kills, {len(found)} differ", flush=True)
+            print(f"{command.name:<12}{options.kills:>4} SIG{options.signal}, {len(found)} differ", flush=True)
             for outcome in found:
                 print(f"    killed after {outcome.after:.2f} s: {outcome.problem}")
     sys.exit(bool(bad))

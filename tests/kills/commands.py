@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
+import soundfile
+
+from tests.experiments.test_experiment import experiment_values
 from tests.kills.tool import Command
 from tests.training.tones import aed_values, lm_values, write_tones, write_yaml
 
@@ -23,17 +27,36 @@ COMMANDS = [
         "decode",
         lambda world, out: ["decode", world / "aed", world / "train.jsonl", out / "n.jsonl", "--beam", 6],
     ),
+    Command(
+        "transcribe",
+        lambda world, out: [
+            *("transcribe", world / "long.wav", world / "audio" / "dev-0.wav", "--model", world / "aed"),
+            *("--longest", 2, "--output", "json", "--out", out),
+        ],
+    ),
+    Command(
+        "adapt",
+        lambda world, out: [
+            *("adapt", world / "aed", out, "--text", world / "train.txt", "--dev", world / "dev.jsonl"),
+            *("--method", "sf", "--method", "zero", "--budget", 3),
+        ],
+    ),
+    Command("run", lambda world, out: ["run", world / "run.yaml", out], slow=True),
+    Command("demo", lambda world, out: ["demo", out, "--quick"], slow=True),
 ]
 
 
 def make_world(folder: Path) -> Path:
-    """A corpus, a recogniser and a language model."""
+    """A corpus, a long recording, a recogniser, a language model and an experiment."""
     from fewer.training.configs import parse_train_config
     from fewer.training.run import train_model
 
     write_tones(folder)
+    parts = [soundfile.read(path)[0] for path in sorted((folder / "audio").glob("train-*.wav"))]
+    soundfile.write(folder / "long.wav", np.concatenate(5 * parts), 8000)
     lm = lm_values(folder, {"kind": "lstm_lm", "embedding": 4, "size": 8})
     for name, values in (("aed", aed_values(folder)), ("lm", lm)):
         write_yaml(folder / f"{name}.yaml", {**values, "checkpoint_minutes": 0.0})
         train_model(parse_train_config(values, f"{name}.yaml"), folder / name)
+    write_yaml(folder / "run.yaml", experiment_values(folder))
     return folder

@@ -1,4 +1,4 @@
-"""Kills commands at random moments, runs them again, and compares what they leave with a run that was not killed."""
+"""Kills or stops commands at random moments, runs them again, and compares what they leave with an undisturbed run."""
 
 import hashlib
 import json
@@ -19,6 +19,8 @@ from safetensors.torch import load_file
 from fewer.files import is_leftover
 
 FEWER = (sys.executable, "-P", "-c", "from fewer.cli.main import main; main()")
+STOP_SECONDS = 15.0  # in which a command has stopped after SIGINT or SIGTERM, on a busy machine
+ENDS = {signal.SIGINT: (130, -signal.SIGINT), signal.SIGTERM: (143, -signal.SIGTERM)}  # negative: before it had begun
 NOTES = ("train.log", "run.json", "seconds.json", "curves.jsonl")  # say when, and how long it took
 
 
@@ -28,6 +30,7 @@ class Command:
 
     name: str
     arguments: Callable[[Path, Path], list[object]]  # the world that it reads, the output folder -> its arguments
+    slow: bool = False  # takes more than some seconds
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,20 @@ class Outcome:
     problem: str
 
 
-def run(command: Command, world: Path, out: Path, kill_after: float | None = None) -> int | None:
-    """Run it, killed after so many seconds if it lives that long; its exit code, None if it was killed."""
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int  # as subprocess has it
+    said: str  # on standard error
+    seconds: float  # from the signal, or from its start
+
+
+def run(
+    command: Command, world: Path, out: Path, after: float | None = None, how: signal.Signals = signal.SIGKILL
+) -> Ended:
+    """Run it. after: seconds at which it gets the signal, if it lives that long."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored, also by the command
     process = subprocess.Popen(
         [*FEWER, *map(str, command.arguments(world, out))],
         stdout=subprocess.DEVNULL,
@@ -49,35 +64,56 @@ def run(command: Command, world: Path, out: Path, kill_after: float | None = Non
         start_new_session=True,
         text=True,
     )
+    began = time.monotonic()
     try:
-        _, said = process.communicate(timeout=kill_after)
+        _, said = process.communicate(timeout=after)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return None
-    if process.returncode:
-        print(said, file=sys.stderr)
-    return process.returncode
+        began = time.monotonic()
+        if how == signal.SIGTERM:
+            process.terminate()
+        else:
+            os.killpg(process.pid, how)  # as a terminal does it
+        _, said = process.communicate()
+    return Ended(process.returncode, said, time.monotonic() - began)
 
 
-def kills(command: Command, world: Path, folder: Path, times: int, seed: int = 1) -> list[Outcome]:
-    """Kill a command so many times, each in a new folder; returns what was different."""
-    out, began = folder / "whole" / "out", time.monotonic()
+def kills(
+    command: Command, world: Path, folder: Path, times: int, seed: int = 1, how: signal.Signals = signal.SIGKILL
+) -> list[Outcome]:
+    """Kill or stop a command so many times, each in a new folder; returns what was different."""
+    out = folder / "whole" / "out"
     out.parent.mkdir(parents=True)
-    assert run(command, world, out) == 0, f"{command.name} fails without being killed"
-    seconds, expected = time.monotonic() - began, contents(out.parent)
+    whole = run(command, world, out)
+    assert whole.code == 0, f"{command.name} fails without being killed: {whole.said}"
+    expected = contents(out.parent)
     rng, found = random.Random(f"{command.name} {seed}"), []
     for number in range(times):
-        after, again = rng.uniform(0, seconds), folder / f"kill-{number}" / "out"
+        after, again = rng.uniform(0, whole.seconds), folder / f"kill-{number}" / "out"
         again.parent.mkdir()
-        run(command, world, again, after)
-        code = run(command, world, again)
-        if code != 0:
-            found.append(Outcome(command.name, after, f"run again, it ends with {code}"))
-        elif problem := difference(expected, contents(again.parent)):
+        stopped = run(command, world, again, after, how)
+        problem = None if how == signal.SIGKILL else _not_clean(stopped, how, again.parent)
+        if problem is None:
+            last = run(command, world, again)
+            problem = f"run again, it ends with {last.code}: {last.said[-500:]}" if last.code else None
+        problem = problem or difference(expected, contents(again.parent))
+        if problem is not None:
             found.append(Outcome(command.name, after, problem))
         shutil.rmtree(again.parent)
     return found
+
+
+def _not_clean(stopped: Ended, how: signal.Signals, folder: Path) -> str | None:
+    """What is wrong about how a command stopped."""
+    if stopped.code == 0:  # it was faster
+        return None
+    if stopped.code not in ENDS[how]:
+        return f"it ended with {stopped.code}: {stopped.said[-500:]}"
+    if stopped.seconds > STOP_SECONDS:
+        return f"it stopped after {stopped.seconds:.1f} s"
+    if stopped.code > 0 and "Traceback" in stopped.said:
+        return stopped.said[-500:]
+    left = [path for path in folder.rglob("*") if is_leftover(path)]
+    return f"it left {left[0].relative_to(folder)}" if left else None
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fewer.data.extractor import FeatureExtractor, PretrainedConfig
+from fewer.data.whisper_checks import check_model
 from fewer.data.whisper_encoder import WhisperEncoder
 from fewer.errors import FewerError
 from fewer.hugging_face import loading
@@ -122,10 +123,13 @@ def pretrained_features(config: PretrainedConfig) -> PretrainedFeatures:
         raise FewerError("features of kind 'pretrained' need transformers: pip install 'fewer[hf]'") from error
     name = str(Path(config.model).expanduser()) if Path(config.model).expanduser().is_dir() else config.model
     with loading(name, f"features.model: cannot load {config.model}"), quiet_loading(name):
-        kind = AutoConfig.from_pretrained(name, trust_remote_code=False).model_type
+        about = AutoConfig.from_pretrained(name, trust_remote_code=False)
+        kind = about.model_type
         if kind != "whisper" and kind not in WAVEFORM_MODELS:
             known = ", ".join(("whisper", *WAVEFORM_MODELS))
             raise FewerError(f"features.model: {config.model} is of type '{kind}'; known are {known}")
+        if kind == "whisper":
+            check_model(about, name)
         model = AutoModel.from_pretrained(name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True)
         prepare = AutoFeatureExtractor.from_pretrained(name, trust_remote_code=False)
     if kind == "whisper":

@@ -16,6 +16,7 @@ from torch import Tensor
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
 from fewer.data.style import Look, Style, WhisperStyle
+from fewer.data.whisper_checks import check_generation, check_model, check_preprocessor
 from fewer.data.whisper_encoder import WhisperEncoder
 from fewer.data.whisper_tokens import NO_TIMESTAMPS, WhisperTokenizer
 from fewer.errors import FewerError
@@ -175,6 +176,7 @@ def load_whisper(
     with loading(name, f"cannot load the Whisper {source}{missing}"), quiet_loading(name):
         config = AutoConfig.from_pretrained(name, trust_remote_code=False)
         _check_kind(config, source)
+        check_model(config, name)
         if (path / GENERATION).exists():
             read_json(path / GENERATION)  # transformers would do without a damaged one
         model = WhisperForConditionalGeneration.from_pretrained(
@@ -190,11 +192,16 @@ def around_whisper(
     from transformers import WhisperFeatureExtractor
 
     name = str(model.config.name_or_path if source is None else source)
+    check_generation(model.generation_config, model.config, name)
     with loading(name, f"cannot load what the Whisper {name} hears"):
+        check_preprocessor(WhisperFeatureExtractor.get_feature_extractor_dict(name)[0], model.config, name)
         extractor = WhisperFeatureExtractor.from_pretrained(name, trust_remote_code=False)
     blanks = language not in NO_BLANKS or task == "translate"
     tokenizer = WhisperTokenizer.from_pretrained(name, model.config.vocab_size, leading_space=blanks)
-    return WhisperRecogniser(model, tokenizer, extractor, language, task, _normaliser(name, language, task))
+    try:
+        return WhisperRecogniser(model, tokenizer, extractor, language, task, _normaliser(name, language, task))
+    except FewerError as error:
+        raise FewerError(f"{name}: {error}") from error
 
 
 def _normaliser(name: str, language: str | None, task: str) -> str:
