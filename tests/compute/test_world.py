@@ -3,7 +3,8 @@
 import pytest
 from torch import distributed
 
-from fewer.compute.world import choose_device, joined
+from fewer.compute.device import choose_device
+from fewer.compute.world import joined
 from fewer.errors import FewerError
 from tests.training.processes import run_in_two_processes
 

@@ -62,7 +62,7 @@ def test_any_walk_of_a_beam_scores_as_whole_texts(whisper: WhisperRecogniser, da
         labels = torch.randint(0, whisper.tokenizer.end, (len(parents),), generator=generator)
         texts = [[*texts[parent], label] for parent, label in zip(parents.tolist(), labels.tolist(), strict=True)]
         memory = scorer.select(memory, torch.tensor(keep))
-        state = scorer.reorder(state, parents)
+        state = scorer.reorder(state, parents.view(len(keep), -1))
         alive, beam = [alive[one] for one in keep], width
 
 
@@ -73,7 +73,7 @@ def test_slots_that_no_hypothesis_sees_are_dropped(whisper: WhisperRecogniser) -
     labels, used = first_labels(1), []
     for _ in range(36):
         _, state = scorer.step(memory, state, labels)
-        state = scorer.reorder(state, torch.zeros(6, dtype=torch.long))
+        state = scorer.reorder(state, torch.zeros(1, 6, dtype=torch.long))
         labels = torch.arange(6)
         used.append(state.cache.visible.shape[2])
     assert max(used) < 2 * LEAST < 36 * 6

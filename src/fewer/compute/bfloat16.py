@@ -22,7 +22,7 @@ def limit_onednn() -> None:
 
 
 @functools.cache
-def check_bfloat16(device_type: str) -> None:
+def check_bfloat16(device_type: str, instead: str = "train with bf16: false") -> None:
     """An error that tells what to do, where the process would die. A child process tries it, once."""
     if device_type != "cpu" or os.environ.get(VARIABLE) == SAFE:
         return
@@ -30,5 +30,5 @@ def check_bfloat16(device_type: str) -> None:
     if tried.returncode == -signal.SIGILL:
         raise FewerError(
             "bfloat16 ends in an illegal instruction on this CPU (a virtual machine that refuses AMX?): "
-            f"set the environment variable {VARIABLE}={SAFE} before Python starts, or train with bf16: false"
+            f"set the environment variable {VARIABLE}={SAFE} before Python starts, or {instead}"
         )

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from fewer.errors import FewerError
+from fewer.compute.device import choose_device, local_rank
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ def joined(device: str = "auto") -> Iterator[World]:
     Inside another `joined` it is the same processes, which are left where they were joined.
     """
     if distributed.is_initialized():
-        inside = choose_device(device, int(os.environ.get("LOCAL_RANK", 0)))
+        inside = choose_device(device, local_rank())
         yield World(distributed.get_rank(), distributed.get_world_size(), inside)
         return
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    chosen = choose_device(device, int(os.environ.get("LOCAL_RANK", 0)))
+    chosen = choose_device(device, local_rank())
     if size == 1:
         yield alone(chosen)
         return
@@ -88,19 +88,3 @@ def joined(device: str = "auto") -> Iterator[World]:
     finally:
         gc.collect()
         distributed.destroy_process_group()
-
-
-def choose_device(name: str, local_rank: int = 0) -> torch.device:
-    """ "auto" is this process's GPU if there is one, else the CPU."""
-    available = torch.cuda.device_count()
-    if name == "auto":
-        return torch.device("cuda", local_rank % available) if available else torch.device("cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise FewerError(f"device: {name!r} is not a device; write auto, cpu, cuda or cuda:0") from error
-    if device.type == "cuda":
-        if not available:
-            raise FewerError(f"device: {name} asked for, but torch sees no GPU here; write device: cpu or auto")
-        return torch.device("cuda", local_rank if device.index is None else device.index)
-    return device

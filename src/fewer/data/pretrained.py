@@ -87,7 +87,8 @@ class WhisperFeatures(PretrainedFeatures):
     def encode_piece(self, samples: Tensor) -> Tensor:
         """At most 30 s. (T,) -> (T', D)"""
         if self.config.full_window:
-            return self.encoder.window(self.inputs(samples, "max_length")[0].T)[: self.encoder_frames(len(samples))]
+            states = self.encoder.windows([self.inputs(samples, "max_length")[0].T])[0]
+            return states[: self.encoder_frames(len(samples))]
         return self.encoder.alone(self.inputs(samples, "longest")[0].T)
 
 

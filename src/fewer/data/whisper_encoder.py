@@ -1,5 +1,6 @@
 """Whisper's encoder as transformers runs it: over its window of 30 seconds, or over an utterance alone."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ RANGE = 2.0  # from the loudest log-mel of an utterance to its floor
 
 
 class WhisperEncoder(nn.Module):
-    """Frozen. One utterance at a time, so that nothing depends on a batch; on a CPU it is no slower."""
+    """Frozen. On a CPU one utterance at a time, so that nothing depends on a batch; it is no slower."""
 
     def __init__(self, module: Any):
         """module: a transformers WhisperEncoder."""
@@ -24,16 +25,22 @@ class WhisperEncoder(nn.Module):
     def device(self) -> torch.device:
         return next(self.module.parameters()).device
 
-    def window(self, mel: Tensor) -> Tensor:
+    def windows(self, mels: Sequence[Tensor]) -> Tensor:
         """The states of 30 s that begin with these frames; after them comes what silence looks like there.
 
-        (T, F) -> (states, D)
+        (T, F) each -> (B, states, D)
         """
-        floor = max(float(mel.max()) - RANGE, SILENT)
         frames = 2 * self.states  # the encoder halves the rate
-        padded = functional.pad(mel.T[None], (0, frames - len(mel)), value=floor)  # (1, F, frames)
-        states: Tensor = self.module(padded.to(self.device)).last_hidden_state[0]
-        return states
+        floors = [max(float(mel.max()) - RANGE, SILENT) for mel in mels]
+        padded = torch.stack(
+            [
+                functional.pad(mel.T, (0, frames - len(mel)), value=floor)
+                for mel, floor in zip(mels, floors, strict=True)
+            ]
+        )  # (B, F, frames)
+        padded = padded.to(self.device, self.module.conv1.weight.dtype)
+        parts = padded.split(1) if self.device.type == "cpu" else [padded]
+        return torch.cat([self.module(part).last_hidden_state for part in parts]).float()
 
     def alone(self, mel: Tensor) -> Tensor:
         """The states of these frames alone: faster, though it was trained on 30 s. (T, F) -> (T', D)"""

@@ -60,7 +60,7 @@ class EncodedSet(Sequence[EncodedBatch]):
         plan = self.batches.plan(1)
         groups = [items for step in range(len(plan)) for items in plan.group(step, world.rank, world.size)]
         self.groups = [items for items in groups if len(items)]
-        self.marks = fingerprint(recogniser.fingerprint, manifest.path)
+        self.marks = fingerprint(recogniser.encoded_by, manifest.path)
 
     def __len__(self) -> int:
         return len(self.groups)

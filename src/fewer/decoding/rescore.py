@@ -12,6 +12,7 @@ from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.ilm.perplexity import label_sums
 from fewer.models.lm import LanguageModel
+from fewer.models.tree import device_of
 from fewer.progress import Bar
 from fewer.search.nbest import Header, Hypothesis, NBest, check_number, read_header, read_nbest, write_nbest
 
@@ -59,10 +60,11 @@ def text_scores(texts: list[str], lm: LanguageModel, tokenizer: Tokenizer) -> li
     """log P_LM of each text, its end included."""
     encoded = [torch.tensor([*tokenizer.encode(text), tokenizer.end]) for text in texts]
     order = sorted(range(len(texts)), key=lambda index: len(encoded[index]))
-    scores = [0.0] * len(texts)
+    scores, device = [0.0] * len(texts), device_of(lm)
     for first in range(0, len(order), SENTENCES):
         rows = order[first : first + SENTENCES]
-        labels, lengths = pad([encoded[row] for row in rows], empty=torch.zeros(0, dtype=torch.long))
+        padded = pad([encoded[row] for row in rows], empty=torch.zeros(0, dtype=torch.long))
+        labels, lengths = (tensor.to(device) for tensor in padded)
         for row, value in zip(rows, label_sums(lm.log_probs(labels), labels, lengths).tolist(), strict=True):
             scores[row] = value
     return scores

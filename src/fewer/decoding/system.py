@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import torch
 
+from fewer.compute.device import CPU, Placement
 from fewer.data.hotwords import spellings
 from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
@@ -73,7 +74,7 @@ class System:
             by.append("lm")
         alone = {"aed": 1.0} if "aed" in terms else {}
         rules = search_rules(recogniser, by, self.centred)
-        return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, rules)
+        return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, rules, recogniser.device)
 
     def end_by(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms that are to score the end label."""
@@ -115,22 +116,23 @@ def load_system(
     task: str = "transcribe",
     cached: bool = False,
     centred: bool | None = None,
+    placement: Placement = CPU,
 ) -> System:
     """Load recogniser, LM, ILM and hotwords, and make sure that they speak the same labels.
 
-    language, task, cached: as in `load_recogniser`. centred: as in `System`; None: as is usual for the recogniser.
+    language, task, cached, placement: as in `load_recogniser`. centred: as in `System`; None: as is usual for it.
     """
-    recogniser = load_recogniser(model, language, task, cached) if isinstance(model, str | Path) else model
+    recogniser = load_recogniser(model, language, task, cached, placement) if isinstance(model, str | Path) else model
     given: dict[str, Any] = {"model": model if isinstance(model, str | Path) else None, "lm": lm, "ilm": ilm}
     given["words"] = words
     return System(
         recogniser,
-        None if lm is None else load_lm(lm, recogniser.tokenizer),
+        None if lm is None else load_lm(lm, recogniser.tokenizer, recogniser.device),
         None if ilm is None else load_ilm(ilm, recogniser),
         ctc,
         end_scored_by,
         {name: str(value) for name, value in given.items() if value is not None},
-        None if words is None else load_hotwords(words, recogniser.tokenizer),
+        None if words is None else load_hotwords(words, recogniser.tokenizer).to(recogniser.device),
         recogniser.defaults.centred if centred is None else centred,
     )
 

@@ -46,7 +46,7 @@ def identity(system: System, search: SearchOptions, *others: str | Path) -> str:
 
     An internal LM also by its options, and a method of the user's own by its code: some have no weights.
     """
-    parts: list[str | Path] = [system.recogniser.fingerprint, repr(search), repr(system.ctc)]
+    parts: list[str | Path] = [system.recogniser.encoded_by, repr(search), repr(system.ctc)]
     parts += [repr(system.end_scored_by), *others, *(["centred"] if system.centred else [])]
     for name in ("lm", "ilm", "words"):
         path = Path(system.names[name]) if name in system.names else None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fewer.compute.device import Placement
 from fewer.compute.world import World, joined
 from fewer.data.batches import Batch, UtteranceConfig
 from fewer.data.lines import read_raw_lines
@@ -49,7 +50,7 @@ def estimate_ilm(
         raise FewerError(f"{config.method} is trained until it no longer improves: give a manifest with --dev")
     with joined("cpu") as world, exclusive(out, first=world.first):
         if isinstance(model, str | Path):
-            model = load_recogniser(model, config.language, config.task, cached=True, device=world.device)
+            model = load_recogniser(model, config.language, config.task, cached=True, placement=Placement(world.device))
         if (reason := method.supports(model)) is not None:
             raise FewerError(f"{config.method} {reason}")
         options = model.ilm_options(method.trained)

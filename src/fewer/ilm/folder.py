@@ -75,7 +75,7 @@ def load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
         raise FewerError(f"{folder} was estimated from another recogniser; estimate it anew with `fewer ilm`")
     if all_methods()[config.method].context is None:
         lm = folder / NGRAM if (folder / NGRAM).exists() else folder / LM
-        return Ilm(config, None, load_lm(lm, recogniser.tokenizer), facts)
+        return Ilm(config, None, load_lm(lm, recogniser.tokenizer, recogniser.device), facts)
     context = config.new_context(recogniser)
     tensors, _ = load_tensors(folder / CONTEXT, "was it copied whole?")
     if "states" in tensors:  # a recording may have any number of frames
@@ -84,4 +84,4 @@ def load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
         context.load_state_dict(tensors)
     except RuntimeError as error:
         raise FewerError(f"{folder / CONTEXT} does not fit the recogniser: {error}") from error
-    return Ilm(config, context.eval().requires_grad_(False), None, facts)
+    return Ilm(config, context.eval().requires_grad_(False).to(recogniser.device), None, facts)

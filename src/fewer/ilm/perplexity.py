@@ -20,6 +20,7 @@ from fewer.evaluation.perplexity import Perplexity, batch_perplexity
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded, length_mask
 from fewer.models.lm import LanguageModel
+from fewer.models.tree import device_of, exact
 from fewer.progress import Bar
 
 SomeBatch = TypeVar("SomeBatch", Batch, TextBatch)
@@ -35,7 +36,7 @@ def perplexity(
 ) -> Perplexity:
     """encode: what encodes speech batches for an internal LM that hears the utterance."""
     total = Perplexity()
-    context = getattr(lm, "context", None)
+    context, device = getattr(lm, "context", None), device_of(lm)
     for batch in batches:
         listens = isinstance(context, Context) and context.needs_encoder
         options: dict[str, Any] = {}
@@ -43,8 +44,8 @@ def perplexity(
             if encode is None or not isinstance(batch, Batch):
                 raise ValueError("this internal LM hears the utterance: give batches with audio, and the recogniser")
             options["encoded"] = encode(batch)
-        log_probs = lm.log_probs(batch.labels, **options)
-        sums = label_sums(log_probs, batch.labels, batch.label_lengths)
+        labels, lengths = batch.labels.to(device), batch.label_lengths.to(device)
+        sums = label_sums(lm.log_probs(labels, **options), labels, lengths)
         rows = zip(batch.labels.tolist(), batch.label_lengths.tolist(), strict=True)
         texts = [tokenizer.decode(labels[: length - 1]) for labels, length in rows]
         total += batch_perplexity(sums.tolist(), batch.label_lengths.tolist(), texts)
@@ -72,5 +73,5 @@ def shown(batches: Batches[SomeBatch], description: str, world: World | None = N
 
 def label_sums(log_probs: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
     """Σ_i log P(labels[i]) of each sequence. (B, N, V), (B, N), (B,) -> (B,)"""
-    chosen = log_probs.gather(2, labels[:, :, None]).squeeze(2).double()
+    chosen = log_probs.gather(2, labels[:, :, None]).squeeze(2).to(exact(log_probs.device))
     return (chosen * length_mask(lengths, labels.shape[1])).sum(1)

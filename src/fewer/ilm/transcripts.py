@@ -25,7 +25,7 @@ def own_transcripts(recogniser: Recogniser, batches: UtteranceBatches, out: Path
     """
     manifest, rules = batches.manifest, [Suppression(recogniser.suppress, recogniser.suppress_first)]
     # A loop does not end, so it is left out.
-    fusion = Fusion([recogniser.scorer({})], {"aed": 1.0}, recogniser.tokenizer.end, rules)
+    fusion = Fusion([recogniser.scorer({})], {"aed": 1.0}, recogniser.tokenizer.end, rules, recogniser.device)
     plan, texts = batches.plan(1), dict[int, str]()  # by line of the manifest
     with Bar(f"transcribing {manifest.path.stem}", len(plan)) as bar:
         for step in range(len(plan)):

@@ -24,7 +24,7 @@ class CtcMemory(NamedTuple):
 
 
 class CtcState(NamedTuple):
-    label: Tensor  # (rows,) last label, −1 at first
+    label: Tensor | None  # (rows,) last label, −1 if there is none; None: nothing has been read
     blank: Tensor  # (rows, T) log-probability that the prefix is out after frame t, which is a blank
     last: Tensor  # (rows, T) … which is its last label
     prefix: Tensor  # (rows,) log ψ(prefix)
@@ -42,13 +42,12 @@ class CtcPrefixScorer(TreeState):
         log_probs = self.aed.ctc_log_probs(encoded)
         blank = log_probs[:, :, -1].cumsum(dim=1)  # the empty prefix: blanks so far
         rows = len(encoded)
-        label = torch.full((rows,), -1, device=blank.device)
         memory = CtcMemory(log_probs, log_probs[:, :, :-1].exp(), encoded.lengths)
-        return memory, CtcState(label, blank, torch.full_like(blank, FLOOR), blank.new_zeros(rows))
+        return memory, CtcState(None, blank, torch.full_like(blank, FLOOR), blank.new_zeros(rows))
 
     def step(self, memory: CtcMemory, state: CtcState, labels: Tensor) -> tuple[Tensor, CtcState]:
-        if bool((labels >= 0).any()):
-            state = self._advance(memory, state, labels)
+        state = state._replace(label=labels) if state.label is None else self._advance(memory, state, labels)
+        assert state.label is not None
         utterances, frames = memory.log_probs.shape[:2]
         either = torch.logaddexp(state.blank, state.last)  # (rows, T)
         before = _shift(either, state.label < 0)  # prefix is out before frame t
@@ -76,6 +75,7 @@ class CtcPrefixScorer(TreeState):
         utterance = torch.arange(len(labels), device=labels.device) // (len(labels) // utterances)
         emitted = memory.log_probs[utterance, :, labels]  # (rows, T)
         blanks = memory.log_probs[:, :, -1][utterance]
+        assert state.label is not None
         first = state.label < 0
         same = (labels == state.label)[:, None]
         ready = torch.where(same, state.blank, torch.logaddexp(state.blank, state.last))

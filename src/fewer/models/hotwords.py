@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fewer.models.ngram import ROOT, find_child, spread
+from fewer.models.ngram import ROOT, Successors, find_child, room_for
 
 
 class PhraseState(NamedTuple):
@@ -54,7 +54,9 @@ class Hotwords(nn.Module):
         splits[end] = True
         labels = torch.tensor(trie.labels)
         parents, ahead = torch.tensor(trie.parents), torch.tensor(trie.ahead)
-        begins = torch.bincount(parents[1:], minlength=len(labels)).cumsum(0) + 1
+        children_of = torch.bincount(parents[1:], minlength=len(labels))
+        begins = children_of.cumsum(0) + 1
+        self.most = int(children_of[1:].max()) if len(labels) > 1 else 0  # children of a node but the root
         marked = torch.zeros(self.vocab_size)
         children = slice(1, int(begins[ROOT]))
         marked[labels[children]] = ahead[children]
@@ -112,15 +114,15 @@ class Hotwords(nn.Module):
     def _scores(self, node: Tensor, closed: Tensor) -> Tensor:
         """What every label changes: from short ends to long ones, each writes over the one before. (rows, V)"""
         back, worth = self.ahead[node], self.worth[node]
-        scores = self.firsts.index_select(0, closed.long()) - back[:, None]
+        scores = room_for(len(node), self.vocab_size, self.firsts)
+        torch.sub(self.firsts.index_select(0, closed.long()), back[:, None], out=scores)
         scores.addcmul_(worth[:, None], self._shows_end(closed[:, None]))
-        flat = scores.view(-1)
         for nodes in self._chain(node).T.flip(0):
             begins = self.begins[nodes]
-            rows, at = spread(begins, (self.begins[nodes + 1] - begins) * (nodes != ROOT))
-            labels = self.labels[at]
+            found = Successors.of(begins, (self.begins[nodes + 1] - begins) * (nodes != ROOT), self.most)
+            rows, labels = found.rows, self.labels[found.at]
             splits = torch.where(closed[rows], 1.0, self.splits[labels])
-            flat.scatter_(0, rows * self.vocab_size + labels, self.ahead[at] - back[rows] + worth[rows] * splits)
+            found.write(scores, labels, self.ahead[found.at] - back[rows] + worth[rows] * splits)
         scores[:, self.end] = worth - back
         return scores
 

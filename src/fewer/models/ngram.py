@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from fewer.models.lm import shifted
+from fewer.models.tree import free_to_ask
 
 ROOT = 0  # the node of the empty history
 TABLE_ROWS = 64  # histories with the most successors whose distributions are kept ready
@@ -75,7 +76,9 @@ class NGram(nn.Module):
         self.first_state = int(targets[1 + end])
         self.register_buffer("table", node_log_probs[None, 1 : 1 + self.vocab_size], persistent=False)
         self.register_buffer("table_rows", torch.zeros(len(backoffs), dtype=torch.long), persistent=False)
-        largest = 1 + begins.diff()[1:].argsort(descending=True)[:TABLE_ROWS]
+        children, by_children = begins.diff()[1:].sort(descending=True)
+        largest = 1 + by_children[:TABLE_ROWS]
+        self.most = int(children[TABLE_ROWS]) if len(children) > TABLE_ROWS else 1  # of a history without a row
         self.table = torch.cat([self.table, self.distribution(largest)])
         self.table_rows[largest] = torch.arange(1, len(self.table))
 
@@ -182,17 +185,17 @@ class NGram(nn.Module):
         rows_in_table = self.table_rows[chain]
         depths = (rows_in_table > 0).int().argmax(dim=1)
         depths = torch.where(rows_in_table.any(dim=1), depths, self.order - 1)[:, None]
-        log_probs = self.table.index_select(0, rows_in_table.gather(1, depths).squeeze(1))
+        log_probs = room_for(len(state), self.vocab_size, self.table)
+        torch.index_select(self.table, 0, rows_in_table.gather(1, depths).squeeze(1), out=log_probs)
         log_probs.add_(weights.gather(1, depths))
-        flat = log_probs.view(-1)
         for depth in range(self.order - 2, -1, -1):
             nodes = chain[:, depth]
             begins = self.begins[nodes].long()
             counts = (self.begins[nodes + 1] - begins) * (depth < depths.squeeze(1)) * (nodes != ROOT)
-            rows, at = spread(begins, counts)  # (successors of all rows,)
-            places = (rows * self.vocab_size).add_(self.labels.index_select(0, at))
-            values = self.node_log_probs.index_select(0, at).add_(weights[:, depth].index_select(0, rows))
-            flat.scatter_(0, places, values)
+            found = Successors.of(begins, counts, self.most)
+            values = self.node_log_probs.index_select(0, found.at)
+            values.add_(weights[:, depth].index_select(0, found.rows))
+            found.write(log_probs, self.labels.index_select(0, found.at), values)
         return log_probs
 
     def score(self, labels: Tensor) -> Tensor:
@@ -262,6 +265,39 @@ def spread(begins: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     which = torch.repeat_interleave(counts)
     shift = begins - (counts.cumsum(0) - counts)
     return which, torch.arange(len(which), device=which.device) + shift.index_select(0, which)
+
+
+class Successors(NamedTuple):
+    """What may follow in each row, one behind the other. On a GPU, whose memory must be asked how many there are, each
+    row has as many as any may have."""
+
+    rows: Tensor  # (n,)
+    at: Tensor  # (n,) number of the successor; any where there is none
+    there: Tensor | None  # (n,) whether there is one; None: all
+
+    @classmethod
+    def of(cls, begins: Tensor, counts: Tensor, most: int) -> "Successors":
+        """Numbers begins[row] … begins[row] + counts[row] − 1 of each row. most: no row has more."""
+        if free_to_ask(begins):
+            return cls(*spread(begins, counts), None)
+        number = torch.arange(most, device=begins.device)  # (most,)
+        there = number < counts[:, None]  # (rows, most)
+        at = torch.where(there, begins[:, None] + number, 0)
+        rows = torch.arange(len(begins), device=begins.device)[:, None].expand_as(at)
+        return cls(rows.flatten(), at.flatten(), there.flatten())
+
+    def write(self, scores: Tensor, labels: Tensor, values: Tensor) -> None:
+        """scores[row, label] = value of each successor. scores: from `room_for`; labels, values: (n,)"""
+        places = self.rows * scores.shape[1] + labels
+        if self.there is not None:
+            places = torch.where(self.there, places, scores.numel())
+        flat = torch.as_strided(scores, (scores.numel() + 1,), (1,))
+        flat.scatter_(0, places, values)
+
+
+def room_for(rows: int, columns: int, like: Tensor) -> Tensor:
+    """(rows, columns), with one more number behind it, where `Successors` writes what is nothing."""
+    return like.new_empty(rows * columns + 1)[:-1].view(rows, columns)
 
 
 class MissingHistory(ValueError):

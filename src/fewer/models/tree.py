@@ -1,14 +1,16 @@
 """States are trees (dicts, lists, tuples, None) of tensors whose first dimension is the row."""
 
+from itertools import chain
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 
 def select_rows(tree: Any, rows: Tensor) -> Any:
-    """index_select on the first dimension of every tensor of a tree: the default way to reorder or select."""
+    """index_select on the first dimension of every tensor of a tree: the default way to reorder or select. (…)"""
     if isinstance(tree, Tensor):
-        return tree.index_select(0, rows)
+        return tree.index_select(0, rows.flatten())
     if isinstance(tree, dict):
         return {key: select_rows(value, rows) for key, value in tree.items()}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
@@ -18,6 +20,23 @@ def select_rows(tree: Any, rows: Tensor) -> Any:
     if tree is None:
         return None
     raise TypeError(f"a state is a tree of tensors, not {type(tree).__name__}")
+
+
+def free_to_ask(tensor: Tensor) -> bool:
+    """Whether the value of a tensor is known at once. On a GPU each question makes this process wait, so a search asks
+    one at every step and otherwise computes what may turn out to be needless."""
+    return tensor.device.type == "cpu"
+
+
+def device_of(model: Any) -> torch.device:
+    """Where the numbers of a model are; the CPU for one that is no module or has none."""
+    tensors = chain(model.parameters(), model.buffers()) if isinstance(model, nn.Module) else iter(())
+    return next((tensor.device for tensor in tensors), torch.device("cpu"))
+
+
+def exact(device: torch.device) -> torch.dtype:
+    """What long sums are formed in: float64, which Apple's GPUs lack."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 class TreeState:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from fewer.config import Config
 from fewer.models.byte_trie import ByteTrie
-from fewer.models.ngram import ROOT, NGram, find_child, spread
+from fewer.models.ngram import ROOT, NGram, Successors, find_child, room_for
 
 
 class WordNGramConfig(Config):
@@ -100,6 +100,7 @@ class WordNGram(nn.Module):
         keys, by_key = (nodes * self.vocab_size + labels).sort()
         targets = nn.functional.pad(targets[by_key], (1, 0), value=self.outside)
         counts = torch.bincount(nodes, minlength=trie.size + 1)
+        self.most = int(counts.max())  # arcs of a node
         goes_on = ~(starts | silent)
         first_ahead = ahead[firsts]
         for name, values in {
@@ -181,12 +182,13 @@ class WordNGram(nn.Module):
         fresh = closed | (node == ROOT)  # whatever comes begins a word
         leave = torch.where(fresh, 0.0, self.ahead[self.outside] - self.ahead[node])
         ones = torch.ones_like(gain)
-        scores = torch.stack([gain, gain * fresh, leave, ones, ones * fresh], dim=1) @ self.basis
+        scores = room_for(len(node), self.vocab_size, self.basis)
+        torch.mm(torch.stack([gain, gain * fresh, leave, ones, ones * fresh], dim=1), self.basis, out=scores)
         begins = self.arc_begins[node]
-        rows, arcs = spread(begins, (self.arc_begins[node + 1] - begins) * ~fresh)
-        places = rows * self.vocab_size + self.arc_labels.index_select(0, arcs)
-        values = self.ahead[self.arc_targets.index_select(0, arcs + 1)] - self.ahead[node].index_select(0, rows)
-        scores.view(-1).scatter_(0, places, values)
+        found = Successors.of(begins, (self.arc_begins[node + 1] - begins) * ~fresh, self.most)
+        targets = self.arc_targets.index_select(0, found.at + 1)
+        values = self.ahead[targets] - self.ahead[node].index_select(0, found.rows)
+        found.write(scores, self.arc_labels.index_select(0, found.at), values)
         ended = torch.full_like(after, self.model.end)
         scores[:, self.end] = gain + self.model.read(after, ended)[0] if self.scores_end else gain
         return scores

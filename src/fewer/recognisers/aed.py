@@ -1,14 +1,17 @@
 """A recogniser that `fewer train` made."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fewer.compute.precision import FLOATS, reduced
 from fewer.config import read_yaml
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
+from fewer.errors import FewerError
 from fewer.files import fingerprint
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import Context
@@ -25,8 +28,11 @@ class AedRecogniser(Recogniser):
 
     silence = 1e-5  # a least bit of dither
 
-    def __init__(self, loaded: LoadedModel):
-        self.loaded, self.aed = loaded, loaded.aed
+    def __init__(self, loaded: LoadedModel, precision: str = "float32"):
+        if precision == "int8":
+            raise FewerError(f"precision: {loaded.folder} has an encoder of LSTMs, for which there is no int8")
+        self.loaded, self.aed, self.precision = loaded, loaded.aed, precision
+        self.encoder = reduced(self.aed.encoder, precision)
         self.tokenizer, self.fingerprint = loaded.tokenizer, loaded.fingerprint
         assert loaded.features is not None  # of a recogniser
         self.features = loaded.features
@@ -53,7 +59,9 @@ class AedRecogniser(Recogniser):
     @torch.inference_mode()
     def _encode(self, features: Tensor, lengths: Tensor) -> Encoded:
         def compute() -> Encoded:
-            return self.aed.encode(features.to(self.device), lengths.to(self.device))
+            dtype = FLOATS.get(self.precision, torch.float32)
+            encoded: Encoded = self.encoder(features.to(self.device, dtype), lengths.to(self.device))
+            return replace(encoded, states=encoded.states.float())
 
         if self.encodings is None:
             return compute()

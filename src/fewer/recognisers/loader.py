@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import torch
-
+from fewer.compute.device import CPU, Placement
 from fewer.errors import FewerError
 from fewer.recognisers.aed import AedRecogniser
 from fewer.recognisers.names import full_name
@@ -19,12 +18,12 @@ def load_recogniser(
     language: str | None = None,
     task: str = "transcribe",
     cached: bool = False,
-    device: str | torch.device = "cpu",
+    placement: Placement = CPU,
 ) -> Recogniser:
     """A model folder of `fewer train`, or a Whisper: a folder of transformers, its short name or its name on the hub.
 
     language, task: of a multilingual Whisper. cached: features of whole sets go through the cache of the model's
-    training, if it has one.
+    training, if it has one. placement: the device, and the precision of its encoder.
     """
     source = full_name(source)
     if is_bundle(source):
@@ -32,8 +31,8 @@ def load_recogniser(
     if is_whisper(source):
         from fewer.recognisers.whisper.recogniser import load_whisper
 
-        return load_whisper(source, language, task, device)
-    return AedRecogniser(load_model(source, device, cached))
+        return load_whisper(source, language, task, placement)
+    return AedRecogniser(load_model(source, placement.device, cached), placement.precision)
 
 
 def is_bundle(source: str | Path) -> bool:

@@ -17,6 +17,7 @@ from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.style import Look, PlainStyle, Style
 from fewer.data.tokenizer import Tokenizer
+from fewer.files import fingerprint
 from fewer.models.context import Context
 from fewer.models.decoder import InternalLm
 from fewer.models.encoded import Encoded
@@ -62,7 +63,7 @@ class Recogniser(ABC):
     tokenizer: Tokenizer
     fingerprint: str  # of weights, tokenizer, and language and task if it has several
     device: torch.device
-    precision: torch.dtype = torch.float32
+    precision: str = "float32"  # of the encoder's products
     defaults: Defaults = Defaults()
     sampling_rate: int  # of what it listens to
     longest: float = 30.0  # seconds that it should hear at once
@@ -91,7 +92,12 @@ class Recogniser(ABC):
 
     def keep_encodings(self, folder: str | Path) -> None:
         """From now on, keep all encoder states in a folder, and take from there what is there."""
-        self.encodings = KeptTensors(Path(folder) / self.fingerprint[:16])
+        self.encodings = KeptTensors(Path(folder) / self.encoded_by[:16])
+
+    @property
+    def encoded_by(self) -> str:
+        """Of all that encoder states depend on besides the audio."""
+        return self.fingerprint if self.precision == "float32" else fingerprint(self.fingerprint, self.precision)
 
     def no_speech(self, encoded: Encoded) -> Tensor | None:
         """The probability that nobody speaks, if it can tell. (B,)"""

@@ -11,10 +11,13 @@ import torch
 from torch import Tensor
 
 from fewer.errors import FewerError
-from fewer.models.tree import select_rows
+from fewer.models.tree import exact, free_to_ask, select_rows
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis, LengthPolicy
 from fewer.search.scorer import first_labels
+
+GOING, DONE, BAD = range(3)  # what becomes of an utterance; bad: a score is not a number
+CROWD = 0.5  # on a GPU, utterances that are done stay until no more than this share is being searched
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ class Beam:
     tokens: Tensor  # (B, K, steps) end label included
     label_scores: Tensor  # (B, K, steps, terms), or of no step if they are not kept
 
+    def select(self, utterances: Tensor) -> "Beam":
+        return Beam(**select_rows(vars(self), utterances))
+
 
 def beam_search(
     fusion: Fusion,
@@ -64,53 +70,59 @@ def beam_search(
         max_lengths = max_lengths.clamp_max(options.max_length)
     if len(max_lengths) and int(max_lengths.min()) < 1:
         raise SearchError(int(max_lengths.argmin()), "it may have no label: is it empty?")
-    results: list[tuple[Hypothesis, ...]] = [()] * len(encoded)
+    device = max_lengths.device
+    crowd = 1.0 if free_to_ask(max_lengths) else CROWD
+    finished: list[tuple[list[int], Beam]] = []
     with torch.inference_mode():
         memory, states = fusion.start(encoded)
-        utterances = torch.arange(len(encoded))  # which ones are still being searched
-        beam = _empty_beam(len(encoded), len(fusion.terms), max_lengths.device)
-        labels = first_labels(len(encoded), max_lengths.device)
+        utterances = list(range(len(encoded)))  # which one is at each place of the beam
+        going = utterances  # places of those that are still being searched
+        beam = _empty_beam(len(encoded), len(fusion.terms), device)
+        labels = first_labels(len(encoded), device)
         step = 0
-        while len(utterances):
+        while going:
             combined, log_probs, states = fusion.step(memory, states, labels, first=step == 0)
             step += 1
-            try:
-                beam, parents, labels = _extend(fusion, beam, combined, log_probs, step, options)
-            except SearchError as error:
-                raise SearchError(int(utterances[error.index]), error.problem) from None
-            done = beam.ended.all(dim=1) | (max_lengths <= step)
-            going = torch.arange(len(utterances), device=done.device)
-            if done.any():
-                finished = done.nonzero().flatten()
-                lists = _hypotheses(fusion, Beam(**select_rows(vars(beam), finished)), options, to_text)
-                for utterance, hypotheses in zip(utterances[finished.cpu()].tolist(), lists, strict=True):
-                    results[utterance] = hypotheses
-                going = (~done).nonzero().flatten()
-                memory = fusion.select(memory, going)
-                beam = Beam(**select_rows(vars(beam), going))
-                utterances, max_lengths = utterances[going.cpu()], max_lengths[going]
-                parents, labels = parents[going], labels[going]
-            parents, labels = parents.flatten(), labels.flatten()
+            beam, parents, labels, status = _extend(fusion, beam, combined, log_probs, step, options)
+            now = torch.where(max_lengths <= step, status.clamp_min(DONE), status).tolist()  # the question of this step
+            if bad := [place for place in going if now[place] == BAD]:
+                problem = f"a score is not a number at label {step}: look at the term '{fusion.culprit(log_probs)}'"
+                raise SearchError(utterances[bad[0]], problem)
+            if done := [place for place in going if now[place]]:
+                finished.append(([utterances[place] for place in done], beam.select(torch.tensor(done, device=device))))
+                going = [place for place in going if not now[place]]
+            if len(going) < len(utterances) and len(going) <= crowd * len(utterances):
+                kept = torch.tensor(going, dtype=torch.long, device=device)
+                memory, beam, max_lengths = fusion.select(memory, kept), beam.select(kept), max_lengths[kept]
+                parents, labels = parents[kept], labels[kept]
+                utterances = [utterances[place] for place in going]
+                going = list(range(len(going)))
+            labels = labels.flatten()
             states = fusion.reorder(states, parents)
+        results: list[tuple[Hypothesis, ...]] = [()] * len(encoded)
+        for places, last in finished:
+            for utterance, hypotheses in zip(places, _hypotheses(fusion, last, options, to_text), strict=True):
+                results[utterance] = hypotheses
     return results
 
 
 def _empty_beam(utterances: int, terms: int, device: torch.device) -> Beam:
-    zeros = torch.zeros(utterances, 1, device=device)
-    scores = torch.zeros(utterances, 1, terms, dtype=torch.float64, device=device)
+    zeros = torch.zeros(utterances, 1, dtype=exact(device), device=device)
+    scores = zeros[:, :, None].expand(-1, -1, terms)
     tokens = torch.zeros(utterances, 1, 0, dtype=torch.long, device=device)
     kept = scores[:, :, None][:, :, :0]
-    return Beam(zeros.double(), scores, zeros.double(), zeros.long(), zeros.bool(), tokens, kept)
+    return Beam(zeros, scores, zeros, zeros.long(), zeros.bool(), tokens, kept)
 
 
 def _extend(
     fusion: Fusion, beam: Beam, combined: Tensor, log_probs: Tensor, step: int, options: SearchOptions
-) -> tuple[Beam, Tensor, Tensor]:
-    """The best continuations: the new beam, and the row each came from and its label, both (B, K)."""
+) -> tuple[Beam, Tensor, Tensor, Tensor]:
+    """The best continuations: the new beam, the row each came from and its label, both (B, K), and what has become of
+    each utterance: GOING, DONE or BAD (B,)."""
     utterances, width = beam.total.shape
     vocab_size = combined.shape[-1]
     combined = combined.view(utterances, width, vocab_size)
-    combined[beam.ended] = float("-inf")
+    combined.masked_fill_(beam.ended[:, :, None], float("-inf"))
     combined[:, :, fusion.end].masked_fill_(beam.ended, 0.0)  # an ended hypothesis has one continuation: itself
     beam = _without_stopped(fusion, beam, combined)
     length = torch.where(beam.ended, beam.length, step)
@@ -120,15 +132,12 @@ def _extend(
     totals = beam.total[:, :, None] + best
     ranks = options.length.score(totals, length[:, :, None])
     ranks = ranks.masked_fill(beam.rank[:, :, None].isneginf(), float("-inf")).flatten(1)
-    if bool((bad := ranks.isnan().any(dim=1)).any()):
-        problem = f"a score is not a number at label {step}: look at the term '{fusion.culprit(log_probs)}'"
-        raise SearchError(int(bad.int().argmax()), problem)
     rank, flat = ranks.topk(min(options.beam, ranks.shape[1]), dim=-1)  # (B, K')
     parent = flat.div(count, rounding_mode="floor")  # (B, K')
     label = labels.flatten(1).gather(1, flat)
     was_ended = beam.ended.gather(1, parent)
     rows = parent + torch.arange(utterances, device=parent.device)[:, None] * width  # (B, K')
-    gained = log_probs[:, rows, label].movedim(0, -1).double()  # (B, K', terms)
+    gained = log_probs[:, rows, label].movedim(0, -1).to(beam.scores.dtype)  # (B, K', terms)
     scores = beam.scores.flatten(0, 1)[rows] + gained.masked_fill(was_ended[:, :, None], 0.0)
     tokens = torch.cat([beam.tokens.flatten(0, 1)[rows], label[:, :, None]], dim=2)
     ended = was_ended | (label == fusion.end) | rank.isneginf()
@@ -136,13 +145,17 @@ def _extend(
     if options.label_scores:
         kept = torch.cat([kept, gained[:, :, None]], dim=2)
     new = Beam(totals.flatten(1).gather(1, flat), scores, rank, length.gather(1, parent), ended, tokens, kept)
-    return new, rows, label
+    status = torch.where(ranks.isnan().any(dim=1), BAD, ended.all(dim=1).long())
+    return new, rows, label, status
 
 
 def _without_stopped(fusion: Fusion, beam: Beam, combined: Tensor) -> Beam:
     """A hypothesis that may not go on is dropped if the utterance has any other, and else must end (in `combined`)."""
     stopped = fusion.stopped(beam.tokens)
-    if stopped is None or not bool((stopped := stopped & ~beam.ended).any()):
+    if stopped is None:
+        return beam
+    stopped = stopped & ~beam.ended
+    if free_to_ask(stopped) and not bool(stopped.any()):
         return beam
     end = combined[:, :, fusion.end].clone()
     combined.masked_fill_(stopped[:, :, None], float("-inf"))

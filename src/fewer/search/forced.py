@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import torch
 
+from fewer.models.tree import exact
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis, NBest
 from fewer.search.scorer import NOTHING
@@ -22,16 +23,18 @@ def forced_scores(
         for each in hypotheses
     ]
     rows = [row for each in labels for row in each]  # utterance-major
-    lengths = torch.tensor([len(row) for row in rows])
-    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fusion.end)  # (rows, N)
+    device = fusion.device
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fusion.end).to(device)  # (rows, N)
     memory, states = fusion.start(encoded)
-    states = fusion.reorder(states, torch.arange(len(hypotheses)).repeat_interleave(width))
-    previous = torch.full((len(rows),), NOTHING)
-    sums = torch.zeros(len(fusion.terms), len(rows), dtype=torch.float64)
+    states = fusion.reorder(states, torch.arange(len(hypotheses), device=device)[:, None].expand(-1, width))
+    every = torch.arange(len(rows), device=device)
+    previous = torch.full((len(rows),), NOTHING, device=device)
+    sums = torch.zeros(len(fusion.terms), len(rows), dtype=exact(device), device=device)
     for step in range(padded.shape[1]):
         _, log_probs, states = fusion.step(memory, states, previous, first=step == 0)  # (terms, rows, V)
         previous = padded[:, step]
-        said = log_probs[:, torch.arange(len(rows)), previous].double()  # (terms, rows)
+        said = log_probs[:, every, previous].to(sums.dtype)  # (terms, rows)
         sums += said.masked_fill(lengths <= step, 0.0)
     columns = sums.T.tolist()
     return [

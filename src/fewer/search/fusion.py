@@ -26,14 +26,20 @@ class Fusion:
     """score(label) = Σ scale · log P_term(label). An ILM is a term with a negative scale."""
 
     def __init__(
-        self, scorers: Sequence[Scorer], scales: Mapping[str, float], end: int = 0, rules: Sequence[Rule] = ()
+        self,
+        scorers: Sequence[Scorer],
+        scales: Mapping[str, float],
+        end: int = 0,
+        rules: Sequence[Rule] = (),
+        device: torch.device | str = "cpu",
     ):
-        self.scorers, self.end, self.rules = list(scorers), end, list(rules)
+        """device: where the scorers and the rules' tensors are."""
+        self.scorers, self.end, self.rules, self.device = list(scorers), end, list(rules), torch.device(device)
         self.terms = tuple(term for scorer in scorers for term in scorer.terms)
         self._check(scales)
         self.vocab_size = scorers[0].vocab_size
         self.scales = {term: float(scales.get(term, 0.0)) for term in self.terms}
-        self.weights = torch.tensor([self.scales[term] for term in self.terms])
+        self.weights = torch.tensor([self.scales[term] for term in self.terms], device=device)
         self.normalised = tuple(getattr(scorer, "normalised", True) for scorer in scorers for _ in scorer.terms)
 
     def _check(self, scales: Mapping[str, float]) -> None:
@@ -70,7 +76,7 @@ class Fusion:
         step = Step(self.terms, self.normalised, self.end, first)
         for rule in self.rules:
             rule.score(log_probs, step)
-        combined = torch.tensordot(self.weights.to(log_probs), log_probs, dims=1)
+        combined = torch.tensordot(self.weights.to(log_probs.dtype), log_probs, dims=1)
         for rule in self.rules:
             rule.restrict(combined, log_probs, step)
         return combined, log_probs, new

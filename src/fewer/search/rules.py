@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fewer.models.tree import free_to_ask
+
 LITTLE = 0.5  # probability of suppressed labels above which what they leave is summed instead of subtracted
 LAST, DIFFERENT = 32, 8  # of so many last labels, no more than so many different ones: a loop
 LEAST = 1e-30  # smallest probability that is divided by
@@ -138,8 +140,11 @@ def log_of_rest(log_probs: Tensor, suppressed: Tensor) -> Tensor:
     The suppressed are few, so it is what they leave; exactly the sum of the rest where they leave little.
     """
     gone = log_probs.index_select(-1, suppressed).exp().sum(-1, keepdim=True)
-    left = torch.log1p(-gone)
-    if bool((most := gone.squeeze(-1) > LITTLE).any()):
+    left, most = torch.log1p(-gone), gone > LITTLE
+    if not free_to_ask(log_probs):
+        rest = log_probs.index_fill(-1, suppressed, float("-inf")).logsumexp(-1, keepdim=True)
+        return torch.where(most, rest, left)
+    if bool((most := most.squeeze(-1)).any()):
         left[most] = log_probs[most].index_fill_(-1, suppressed, float("-inf")).logsumexp(-1, keepdim=True)
     return left
 

@@ -40,7 +40,7 @@ class Scorer(Protocol):
         ...
 
     def reorder(self, state: State, rows: Tensor) -> State:
-        """The state in which row i is what row `rows[i]` was."""
+        """The state in which row i is what row `rows[i]` was; whole utterances may be missing. rows: (B, K)"""
         ...
 
     def select(self, memory: Memory, utterances: Tensor) -> Memory:

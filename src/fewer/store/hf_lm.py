@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from fewer.errors import FewerError
@@ -22,15 +22,19 @@ ABSENT = -100.0  # log-probability of a label that the LM does not have
 Past = list[tuple[Tensor, Tensor]]  # keys and values of each layer, (rows, heads, n, head)
 
 
-class HfLm:
+class HfLm(nn.Module):
     """A `LanguageModel` around a transformers causal LM; its key-value cache is explicit state."""
+
+    known: Tensor  # (V,) bool
+    ids: Tensor  # (V,)
 
     def __init__(self, model: Any, ids: Tensor, start: int):
         """ids: (V,) the LM's token of each label, −1 where there is none. start: the token it reads first."""
+        super().__init__()
         self.model = model.eval().requires_grad_(False)
         self.vocab_size = len(ids)
-        self.known = ids >= 0
-        self.ids = ids.clamp_min(0)
+        self.register_buffer("known", ids >= 0, persistent=False)
+        self.register_buffer("ids", ids.clamp_min(0), persistent=False)
         self.start_token = start
         if int(ids.max()) >= model.config.vocab_size:
             raise FewerError(f"the LM has {model.config.vocab_size} tokens, but a label maps to token {int(ids.max())}")

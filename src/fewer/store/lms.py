@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from fewer.data.tokenizer import Tokenizer
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
@@ -12,23 +14,23 @@ from fewer.store.ngram_files import is_ngram_file
 from fewer.store.word_ngram import load_any_ngram
 
 
-def load_lm(source: str | Path, tokenizer: Tokenizer) -> LanguageModel:
+def load_lm(source: str | Path, tokenizer: Tokenizer, device: torch.device | str = "cpu") -> LanguageModel:
     """A language model over `tokenizer`'s labels: a folder of `fewer train`, an n-gram file of labels or of words,
     hf:NAME of a Hugging Face causal LM, or the folder of one."""
     if (name := hugging_face(source)) is not None:
         from fewer.store.hf_lm import load_hf_lm
 
-        return load_hf_lm(name, tokenizer.labels, tokenizer.end)
+        return load_hf_lm(name, tokenizer.labels, tokenizer.end).to(device)
     path = Path(source)
     if is_ngram_file(path):
-        return load_any_ngram(path, tokenizer)
+        return load_any_ngram(path, tokenizer).to(device)
     if not (path / CONFIG).exists():
         missing = "" if path.exists() else " (there is no such file or folder)"
         raise FewerError(
             f"{source} is no language model{missing}: give a folder of `fewer train`, an n-gram file (.arpa, .arpa.gz, "
             ".safetensors), or hf:NAME for a Hugging Face causal LM; of a KenLM binary, the ARPA file it was made from"
         )
-    loaded = load_model(path)
+    loaded = load_model(path, device)
     if loaded.tokenizer.fingerprint != tokenizer.fingerprint:
         raise FewerError(
             f"the LM {source} was trained with another tokenizer than the recogniser: "
@@ -45,16 +47,19 @@ def hugging_face(source: str | Path) -> str | None:
     return str(source) if (path / "config.json").exists() and not (path / CONFIG).exists() else None
 
 
-def load_lm_and_tokenizer(source: str | Path, model: str | Path | None = None) -> tuple[LanguageModel, Any]:
+def load_lm_and_tokenizer(
+    source: str | Path, model: str | Path | None = None, device: torch.device | str = "cpu"
+) -> tuple[LanguageModel, Any]:
     """A language model by itself; an n-gram file takes the tokenizer of the model folder `model`."""
     if (name := hugging_face(source)) is not None:
         from fewer.store.hf_lm import load_hf_text_lm
 
-        return load_hf_text_lm(name)
+        lm, own = load_hf_text_lm(name)
+        return lm.to(device), own
     if not is_ngram_file(source):
-        loaded = load_model(source)
+        loaded = load_model(source, device)
         return loaded.lm, loaded.tokenizer
     if model is None:
         raise FewerError(f"{source} is an n-gram file: give a model folder whose tokenizer it was made with (--model)")
     tokenizer = load_tokenizer(Path(model) / TOKENIZER)
-    return load_any_ngram(source, tokenizer), tokenizer
+    return load_any_ngram(source, tokenizer).to(device), tokenizer

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from fewer.compute.world import choose_device
+from fewer.compute.device import choose_device
 from fewer.data.batches import UtteranceBatches
 from fewer.data.manifest import Manifest
 from fewer.data.reader import RawFeatures

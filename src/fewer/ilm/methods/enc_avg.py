@@ -13,6 +13,7 @@ from fewer.ilm.estimate import Estimation
 from fewer.ilm.method import IlmMethod
 from fewer.models.context import ConstantContext
 from fewer.models.encoded import length_mask
+from fewer.models.tree import exact
 from fewer.recognisers.recogniser import Recogniser
 from fewer.store.checkpoint import load_tensors, save_tensors
 
@@ -27,7 +28,7 @@ class Mean:
 
     def add(self, values: Tensor, mask: Tensor) -> None:
         """(B, N, D), (B, N)"""
-        self.total += (values.double() * mask[:, :, None]).sum((0, 1)).cpu()
+        self.total += (values.to(exact(values.device)) * mask[:, :, None]).sum((0, 1)).cpu()
         self.count += int(mask.sum())
 
     def result(self) -> Tensor:

@@ -3,7 +3,7 @@
 Hypotheses of an utterance share most of their past. So each position's keys and values are written once, into the
 next slots of their utterance, and a hypothesis knows which slots are its own past (`visible`). Reordering the beam
 only reorders that table. The hypotheses of an utterance attend to all of its slots in one product, with a mask. Slots
-that no hypothesis sees any more are dropped now and then.
+that no hypothesis sees any more are dropped now and then (not on a GPU, which would have to be asked for them).
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from fewer.models.tree import free_to_ask
 
 LEAST = 64  # slots before it is looked whether some can be dropped
 
@@ -57,17 +59,17 @@ class BeamCache:
         return Extension(BeamCache(slots, torch.cat([self.visible, itself], dim=2), self.review))
 
     def reordered(self, rows: Tensor) -> "BeamCache":
-        """Row i is what row rows[i] was; whole utterances may be missing."""
+        """Row i is what row rows[i] was; whole utterances may be missing. (B', K')"""
         if not len(rows):  # all utterances are done
             return BeamCache(self.slots, self.visible[:0], self.review)
         utterances, width, used = self.visible.shape
-        kept = torch.unique_consecutive(rows.div(width, rounding_mode="floor"))  # (B',)
-        visible = self.visible.flatten(0, 1)[rows].view(len(kept), -1, used)
+        visible = self.visible.flatten(0, 1)[rows]  # (B', K', used)
         slots, review = self.slots, self.review
-        if len(kept) < utterances:
+        if len(rows) < utterances:
+            kept = rows[:, 0].div(width, rounding_mode="floor")  # (B',)
             by_context = slots.tensor.unflatten(2, (-1, utterances))[..., :used, :]
             slots = Slots(by_context.index_select(3, kept).flatten(2, 3), used)
-        if used >= review:
+        if used >= review and free_to_ask(visible):  # a GPU has room
             slots, visible = _without_unseen(slots, visible)
             review = max(LEAST, 2 * visible.shape[2])
         return BeamCache(slots, visible, review)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fewer.models.context import Context, FixedAudioContext
 from fewer.models.encoded import Encoded
+from fewer.models.tree import free_to_ask, select_rows
 from fewer.recognisers.whisper.decoder import Cross, Heard, WhisperDecoder
 
 
@@ -26,16 +27,21 @@ class Listening(Context):
         self.decoder = [decoder]  # in a list: shared with the recogniser, not a part of this module
 
     def prepare(self, encoded: Encoded) -> Any:
-        """For each utterance, what each layer heard: apart, so that none is copied when others are done."""
-        return [[layer.hear(states) for layer in self.decoder[0].layers] for states in encoded.states]
+        """What each layer heard of parts of the utterances. On a GPU all are one part, for as few products as can be;
+        on a CPU each is one, so that none is copied when others are done."""
+        parts = encoded.states.split(1) if free_to_ask(encoded.states) else [encoded.states]
+        return [[layer.hear(states) for layer in self.decoder[0].layers] for states in parts]
 
-    def select(self, memory: Any, utterances: Tensor) -> Any:
-        return [memory[utterance] for utterance in utterances.tolist()]
+    def select(self, memory: list[list[Heard]], utterances: Tensor) -> Any:
+        if free_to_ask(utterances):
+            return [memory[utterance] for utterance in utterances.tolist()]
+        return select_rows(memory, utterances)
 
     def cross(self, memory: list[list[Heard]], layer: int, hidden: Tensor) -> Tensor:
         """What a layer's block adds. (rows, D), or (B, N, D) teacher-forced -> the same"""
-        by_utterance = hidden.reshape(len(memory), -1, hidden.shape[-1])  # (B, K or N, D)
         heard = [layers[layer] for layers in memory]
+        utterances = sum(len(part.keys) for part in heard)
+        by_utterance = hidden.reshape(utterances, -1, hidden.shape[-1])  # (B, K or N, D)
         return self.decoder[0].layers[layer].attend(by_utterance, heard).view_as(hidden)
 
 

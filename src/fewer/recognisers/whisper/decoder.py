@@ -19,10 +19,10 @@ SelfAttention = Callable[[int, Tensor], Tensor]  # (layer, queries, keys and val
 
 
 class Heard(NamedTuple):
-    """What one layer's cross-attention keeps of an utterance's encoder states, computed once."""
+    """What one layer's cross-attention keeps of the encoder states of some utterances, computed once."""
 
-    keys: Tensor  # (1, heads, T, head)
-    values: Tensor  # (1, heads, T, head)
+    keys: Tensor  # (B, heads, T, head)
+    values: Tensor  # (B, heads, T, head)
 
 
 class DecoderLayer(nn.Module):
@@ -43,16 +43,16 @@ class DecoderLayer(nn.Module):
         self.outer = nn.Linear(inner, size)
 
     def hear(self, states: Tensor) -> Heard:
-        """Keys and values of an utterance's encoder states. (T, D)"""
-        keys, values = self.cross_key_value(states[None]).chunk(2, dim=-1)
+        """Keys and values of encoder states. (B, T, D)"""
+        keys, values = self.cross_key_value(states).chunk(2, dim=-1)
         return Heard(split_heads(keys, self.heads).contiguous(), split_heads(values, self.heads).contiguous())
 
     def attend(self, hidden: Tensor, heard: Sequence[Heard]) -> Tensor:
-        """The cross-attention block at M positions of each utterance. (B, M, D), B × Heard -> (B, M, D)"""
+        """The cross-attention block at M positions of each utterance. heard: parts of the B. (B, M, D) -> (B, M, D)"""
         queries = split_heads(self.cross_query(self.cross_norm(hidden)), self.heads)
         attended = [
-            functional.scaled_dot_product_attention(query[None], keys, values, scale=1.0)
-            for query, (keys, values) in zip(queries, heard, strict=True)
+            functional.scaled_dot_product_attention(query, keys, values, scale=1.0)
+            for query, (keys, values) in zip(queries.split([len(part.keys) for part in heard]), heard, strict=True)
         ]
         return self.cross_out(join_heads(torch.cat(attended)))
 

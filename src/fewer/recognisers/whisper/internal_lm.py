@@ -29,7 +29,7 @@ class WhisperLm(InternalLm):
 
     def __init__(self, decoder: WhisperDecoder, context: Context, prompt: Sequence[int]):
         super().__init__(decoder, context)
-        self.register_buffer("prompt", torch.tensor(prompt), persistent=False)
+        self.register_buffer("prompt", torch.tensor(prompt, device=decoder.position.device), persistent=False)
 
     def hidden(self, labels: Tensor, encoded: Encoded | None = None) -> Tensor:
         """What the output layer reads at each label. (B, N) -> (B, N, D)"""

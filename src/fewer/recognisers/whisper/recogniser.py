@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fewer.compute.device import CPU, Placement
+from fewer.compute.precision import reduced
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
 from fewer.data.style import Look, Style, WhisperStyle
@@ -34,6 +36,7 @@ from fewer.recognisers.whisper.internal_lm import WhisperLm
 from fewer.recognisers.whisper.prompt import NO_BLANKS, never_written, prompt_labels, suppressed
 from fewer.recognisers.whisper.scorer import WhisperScorer
 from fewer.search.beam import SearchOptions
+from fewer.store.kept import KeptTensors
 
 GENERATION = "generation_config.json"  # in model folders of transformers
 AT_ONCE = 32  # utterances at most that are searched together
@@ -64,9 +67,20 @@ class WhisperRecogniser(Recogniser):
     special_first = False  # the context is asked at every position, the prompt's included
 
     def __init__(
-        self, model: Any, tokenizer: WhisperTokenizer, extractor: Any, language: str | None, task: str, normaliser: str
+        self,
+        model: Any,
+        tokenizer: WhisperTokenizer,
+        extractor: Any,
+        language: str | None,
+        task: str,
+        normaliser: str,
+        placement: Placement = CPU,
     ):
-        """model: a WhisperForConditionalGeneration. extractor: a WhisperFeatureExtractor."""
+        """model: a WhisperForConditionalGeneration, whose encoder is taken over. extractor: a WhisperFeatureExtractor.
+
+        placement: the device, and the precision of the encoder; float32: as it is.
+        """
+        self.device, self.precision = placement
         generation = model.generation_config
         self.tokenizer = tokenizer
         self.defaults = replace(DEFAULTS, normaliser=normaliser)
@@ -74,14 +88,14 @@ class WhisperRecogniser(Recogniser):
         self.language, self.task = language, task
         self.prompt = prompt_labels(generation, tokenizer, language, task)
         self.prompt_end = self.prompt[-1]
-        self.suppress, self.suppress_first = suppressed(generation, tokenizer)
-        self.never_written = never_written(self.suppress, tokenizer)
-        self.encoder = WhisperEncoder(model.get_encoder())
-        self.decoder = WhisperDecoder.from_transformers(model)
-        self.device = self.encoder.device
+        suppress, suppress_first = suppressed(generation, tokenizer)
+        self.never_written = never_written(suppress, tokenizer)
+        self.suppress, self.suppress_first = suppress.to(self.device), suppress_first.to(self.device)
+        self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
+        self.decoder = WhisperDecoder.from_transformers(model).to(self.device)
+        self.encoder = WhisperEncoder(reduced(model.get_encoder(), self.precision).to(self.device))
         self.attention = Listening(self.decoder)
         self.sizes = Sizes(self.decoder.size, self.attention.size, self.decoder.size, None)
-        self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
         self.no_speech_label = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>; older files: <|nocaptions|>
         heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
         self.aligner = Aligner(self.decoder, self.prompt, heads)
@@ -111,17 +125,21 @@ class WhisperRecogniser(Recogniser):
 
     def _encode(self, features: Tensor, lengths: Tensor) -> Encoded:
         """Attention also sees the states behind the speech, of the padding to 30 s. (B, T, F), (B,)"""
-        states = [self._states(mel[:length]) for mel, length in zip(features, lengths.tolist(), strict=True)]
+        states = self._states([mel[:length] for mel, length in zip(features, lengths.tolist(), strict=True)])
         lengths = ((lengths + 1) // 2).to(self.device)
-        return Encoded(torch.stack(states), lengths, torch.full_like(lengths, self.encoder.states))
+        return Encoded(states, lengths, torch.full_like(lengths, self.encoder.states))
 
     @torch.inference_mode()
-    def _states(self, speech: Tensor) -> Tensor:
-        """Of one utterance, which may be kept: it takes as long as a search. (T, F) -> (states, D)"""
+    def _states(self, speech: Sequence[Tensor]) -> Tensor:
+        """Those of each utterance may be kept: they take as long as a search. (T, F) each -> (B, states, D)"""
         if self.encodings is None:
-            return self.encoder.window(speech)
+            return self.encoder.windows(speech)
+        kept = [self._kept(mel, self.encodings) for mel in speech]
+        return torch.stack([states.to(self.device) for states in kept])
+
+    def _kept(self, speech: Tensor, encodings: KeptTensors) -> Tensor:
         key = fingerprint(speech.contiguous().numpy().tobytes())[:32]
-        return self.encodings.get(key, lambda: {"states": self.encoder.window(speech)})["states"].to(self.device)
+        return encodings.get(key, lambda: {"states": self.encoder.windows([speech])[0]})["states"]
 
     @torch.inference_mode()
     def no_speech(self, encoded: Encoded) -> Tensor:
@@ -160,9 +178,9 @@ class WhisperRecogniser(Recogniser):
 
 
 def load_whisper(
-    source: str | Path, language: str | None = None, task: str = "transcribe", device: str | torch.device = "cpu"
+    source: str | Path, language: str | None = None, task: str = "transcribe", placement: Placement = CPU
 ) -> WhisperRecogniser:
-    """A Whisper from a local folder of transformers or from the Hugging Face hub, in float32.
+    """A Whisper from a local folder of transformers or from the Hugging Face hub.
 
     language: what is spoken, such as "de"; needed for multilingual models. task: transcribe, or translate to English.
     """
@@ -181,14 +199,21 @@ def load_whisper(
             read_json(path / GENERATION)  # transformers would do without a damaged one
         model = WhisperForConditionalGeneration.from_pretrained(
             name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
-        ).to(device)
-    return around_whisper(model, language, task, name)
+        )
+    return around_whisper(model, language, task, name, placement)
 
 
 def around_whisper(
-    model: Any, language: str | None = None, task: str = "transcribe", source: str | Path | None = None
+    model: Any,
+    language: str | None = None,
+    task: str = "transcribe",
+    source: str | Path | None = None,
+    placement: Placement | None = None,
 ) -> WhisperRecogniser:
-    """A WhisperForConditionalGeneration with tokenizer and features from `source`, or from where it was loaded."""
+    """A WhisperForConditionalGeneration with tokenizer and features from `source`, or from where it was loaded.
+
+    placement: None: it stays where it is.
+    """
     from transformers import WhisperFeatureExtractor
 
     name = str(model.config.name_or_path if source is None else source)
@@ -198,8 +223,10 @@ def around_whisper(
         extractor = WhisperFeatureExtractor.from_pretrained(name, trust_remote_code=False)
     blanks = language not in NO_BLANKS or task == "translate"
     tokenizer = WhisperTokenizer.from_pretrained(name, model.config.vocab_size, leading_space=blanks)
+    normaliser = _normaliser(name, language, task)
+    placement = placement or Placement(model.device)
     try:
-        return WhisperRecogniser(model, tokenizer, extractor, language, task, _normaliser(name, language, task))
+        return WhisperRecogniser(model, tokenizer, extractor, language, task, normaliser, placement)
     except FewerError as error:
         raise FewerError(f"{name}: {error}") from error
 
