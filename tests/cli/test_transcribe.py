@@ -110,6 +110,21 @@ def test_bad_files_are_told_of_at_the_end_and_the_others_are_there(
     assert "missing.wav: there is no such file" in told
 
 
+def test_what_can_be_read_of_a_damaged_file_is_marked_as_partial(
+    fewer: Fewer, tones: Path, calls: list[Path], tmp_path: Path
+) -> None:
+    samples, rate = soundfile.read(calls[0])
+    soundfile.write(tmp_path / "cut.flac", np.tile(samples, (20, 1)), rate)
+    content = (tmp_path / "cut.flac").read_bytes()
+    (tmp_path / "cut.flac").write_bytes(content[: len(content) * 3 // 4])
+    options = ("--model", tones / "aed", "--output", "srt", "--out", tmp_path / "out")
+    code, out, told = fewer("transcribe", tmp_path / "cut.flac", calls[1], *options)
+    assert code == 1
+    assert f"{tmp_path / 'cut.flac'}: " in told
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"cut.partial.srt", "talk.srt"}
+    assert out.splitlines()[0] == str(tmp_path / "out" / "cut.partial.srt")
+
+
 def test_a_stopped_command_goes_on_and_leaves_nothing_behind(
     fewer: Fewer, tones: Path, calls: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +146,11 @@ def test_a_stopped_command_goes_on_and_leaves_nothing_behind(
         code, _, told = fewer("transcribe", *calls, *options, "--out", out)
     assert code == 143
     assert "the same command goes on where it was" in told
-    assert [path.name for path in out.iterdir()] == ["call.partial.jsonl"]
+    assert {path.name for path in out.iterdir()} == {"call.partial.json", "call.partial.jsonl"}
+    so_far = json.loads((out / "call.partial.json").read_text())
+    whole = json.loads((tmp_path / "whole" / "call.json").read_text())
+    assert so_far["segments"] == whole["segments"][:2]
+    assert "stopped after" in so_far["problems"][0]
     (out / ".call.json.tmp4711").touch()  # what a kill leaves
     code, _, told = fewer("transcribe", *calls, *options, "--out", out)
     assert code == 0

@@ -1,7 +1,7 @@
 """What the functions of `fewer` return."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,14 @@ class Transcription:
     def written(self, output: Output) -> str:
         """As the content of a file: text, json, srt, vtt or tsv."""
         return self._whole().written(output)
+
+    def so_far(self, output: Output) -> str:
+        """As `written`, but of what is recognised by now; empty if that is nothing. Its JSON says where it stopped."""
+        found = self._transcript
+        if not any(segment.text for segment in found.segments):
+            return ""
+        stopped = f"{found.file}: stopped after {found.segments[-1].end:.1f} s"
+        return replace(found, problems=[*found.problems, stopped]).written(output)
 
     def __str__(self) -> str:
         return self.text

@@ -59,13 +59,14 @@ def command(
 
     Text is printed as it is recognised; with --out, or for JSON and subtitles, it is shown on standard error meanwhile.
 
-    Files that cannot be read are listed at the end; the others are transcribed all the same. Stopped or killed, a
-    command with --out goes on where it was when it is started again.
+    Files that cannot be read are listed at the end; the others are transcribed all the same. Of a damaged file, what
+    can be read is written to NAME.partial.txt (or .srt, …). Stopped or killed, a command with --out goes on where it
+    was when it is started again.
     """
     import fewer
     from fewer.files import atomic_write
     from fewer.transcription.inputs import gather, targets
-    from fewer.transcription.journal import unfinished
+    from fewer.transcription.journal import partial, unfinished
     from fewer.transcription.transcribe import Incomplete
 
     inputs = gather(audio)
@@ -97,11 +98,18 @@ def command(
             journal=journal,
         )
         for transcript, path in zip(transcripts, paths, strict=True):
-            _show(transcript, output, path is None, len(inputs) > 1)
+            try:
+                _show(transcript, output, path is None, len(inputs) > 1)
+            except (KeyboardInterrupt, SystemExit):
+                _keep(transcript.so_far(output), output, path)
+                raise
             if path is not None and not _is_lost(transcript):
-                with atomic_write(path) as stream:
+                target = partial(path) if transcript.problems else path
+                with atomic_write(target) as stream:
                     stream.write(transcript.written(output))
-                write(str(path))
+                write(str(target))
+                if target == path:
+                    partial(path).unlink(missing_ok=True)  # of a run that was stopped
     if any(transcript.problems for transcript in transcripts):
         raise Incomplete({transcript.file: transcript.problems for transcript in transcripts})
 
@@ -131,6 +139,19 @@ def _show(transcript: "Transcription", output: "Output", printed: bool, several:
         tell(head)
     if printed and not lines:
         write(transcript.written(output).rstrip("\n"))
+
+
+def _keep(text: str, output: "Output", path: Path | None) -> None:
+    """Write or print what was recognised before the command was stopped, unless it is printed already."""
+    from fewer.files import atomic_write
+    from fewer.transcription.journal import partial
+
+    if path is not None and text:
+        with atomic_write(partial(path)) as stream:
+            stream.write(text)
+        say(f"the transcript so far is in {partial(path)}")
+    elif text and output not in ("text", "tsv"):
+        write(text.rstrip("\n"))
 
 
 def _is_lost(transcript: "Transcription") -> bool:

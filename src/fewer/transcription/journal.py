@@ -30,7 +30,6 @@ from fewer.progress import say
 from fewer.transcription.transcript import Segment
 from fewer.transcription.windows import Window
 
-PARTIAL = ".partial"  # in names of what is not complete
 Hear = Callable[[Sequence[Window]], list[list[Segment]]]  # windows -> the segments of each
 
 
@@ -45,16 +44,21 @@ def unfinished(paths: Sequence[Path | None]) -> Iterator[Path | None]:
     if not files:
         yield None
         return
-    folder, name = files[0].parent, f"{files[0].stem}{PARTIAL}.jsonl"
+    folder, name = files[0].parent, partial(files[0]).stem + ".jsonl"
     with exclusive(folder, f".{name}.lock"):
         for place in {path.parent for path in files}:
-            remove_leftovers(place, {name, *(path.name for path in files)})
+            remove_leftovers(place, {name, *(other.name for path in files for other in (path, partial(path)))})
         try:
             yield folder / name
         except (KeyboardInterrupt, SystemExit):
             say(f"the windows that are done are in {folder / name}; the same command goes on where it was")
             raise
         (folder / name).unlink(missing_ok=True)
+
+
+def partial(path: Path) -> Path:
+    """What a transcript is called that is not complete."""
+    return path.with_name(f"{path.stem}.partial{path.suffix}")
 
 
 class Journal:
