@@ -176,16 +176,17 @@ def test_what_cannot_be_written_is_refused_before_any_work(fewer: Fewer, calls: 
         assert complaint in told
 
 
-def test_a_whisper_in_another_language_and_what_it_needs_to_be_told(fewer: Fewer, tmp_path: Path) -> None:
+def test_a_whisper_in_another_language_given_or_detected(fewer: Fewer, tmp_path: Path) -> None:
     model = make_whisper(tmp_path / "whisper", multilingual=True, sharpness=0.2)
     soundfile.write(tmp_path / "call.wav", noise(0.9), 16000)
     arguments = ("transcribe", tmp_path / "call.wav", "--model", model)
-    code, _, told = fewer(*arguments)
-    assert code == 1
-    assert "say which one is spoken" in told
+    code, out, told = fewer(*arguments, "--output", "json")
+    assert code == 0
+    assert f"call.wav: the language is {json.loads(out)['language']} (" in told
     assert fewer(*arguments, "--language", "de", "--task", "translate")[0] == 0
     code, out, _ = fewer(*arguments, "--language", "de", "--output", "json", "--search", 0.5)
     assert code == 0
+    assert json.loads(out)["language"] == "de"
     assert json.loads(out)["segments"][0]["no_speech"] > 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from fewer.adaptation.bundle import load_bundle, read_bundle
 from fewer.decoding.system import Search, load_system
 from fewer.errors import FewerError
+from fewer.ilm.folder import language_of
 from fewer.recognisers.loader import is_bundle
 from fewer.search.beam import SearchOptions
 from fewer.search.fusion import signed
@@ -79,9 +80,10 @@ def load_search(models: Models, options: Options = Options()) -> Search:
         models.ctc_scale != 0,
         models.end_by,
         models.words,
-        models.language,
+        models.language if models.language or models.ilm is None else language_of(models.ilm),
         models.task,
         models.cached,
+        detect=True,
     )
     defaults = system.recogniser.defaults
     scales = signed(defaults.scales(models.parts))

@@ -79,7 +79,7 @@ def load(
         end_by: the terms ("aed", "lm", "ilm", "ctc") that score the end of an utterance. Default: all terms; for
             Whisper: "aed" only.
         base: where the model of a bundle is now, if it was moved.
-        language: what is spoken, such as "de"; needed for a multilingual Whisper.
+        language: what is spoken, such as "de". Default: `transcribe` detects it, if the Whisper is multilingual.
         task: "transcribe", or "translate" (into English).
         device: "auto" or "cpu"; searches run on the CPU.
     """
@@ -173,7 +173,7 @@ class Model:
             max_length: tokens at most. Default: as many as the encoder has frames.
             processes: processes of this machine that divide the search (on Linux).
         """
-        search = self.search
+        search = self._spoken()
         options = replace(search.options, n_best=n_best, max_length=max_length)
         with joined("cpu") as world, tempfile.TemporaryDirectory() as folder:
             path = Path(world.same(folder)) / "nbest.jsonl" if out is None else Path(out)
@@ -188,6 +188,7 @@ class Model:
 
         The text is scored as the search would have scored it, had it found it.
         """
+        search = self._spoken()
         samples = torch.cat(list(opened(recording(audio, sampling_rate), self.recogniser.sampling_rate)))
         if not 0 < len(samples) <= self.recogniser.longest * self.recogniser.sampling_rate:
             seconds = len(samples) / self.recogniser.sampling_rate
@@ -196,13 +197,21 @@ class Model:
         tokens = tuple(self.recogniser.tokenizer.encode(text))
         if len(tokens) + 1 > (most := int(self.recogniser.max_lengths(encoded)[0])):
             raise FewerError(f"the text has {len(tokens)} tokens; the recogniser allows {most - 1} for this recording")
-        search = self.search
         fusion = search.system.fusion(search.scales)
         given = Hypothesis(text, tokens, {}, len(tokens) + 1, 0.0)
         scores = forced_scores(fusion, encoded, [[given]])[0][0]
         total = sum(fusion.scales[term] * score for term, score in scores.items())
         score = search.options.length.score(total, given.length)
         return TextScores(scores, total, score, given.length)
+
+    def _spoken(self) -> Search:
+        """What is searched with; an error if a language has to be said."""
+        if self.recogniser.must_detect:
+            raise FewerError(
+                "this model knows several languages, and only `transcribe` detects which one is spoken: "
+                "say it, such as --language en (language='en')"
+            )
+        return self.search
 
     def __repr__(self) -> str:
         names = self.search.system.names

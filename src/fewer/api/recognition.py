@@ -88,7 +88,7 @@ def transcribe(
         ilm, ilm_scale: the internal language model, which is subtracted, and λ2.
         words, words_scale: a file of hotwords, and what their weights are multiplied by.
         beam: hypotheses kept in the search. Default: 5.
-        language: what is spoken, such as "de"; needed for a multilingual Whisper.
+        language: what is spoken, such as "de". Default: detected, if the Whisper is multilingual.
         task: "transcribe", or "translate" (into English).
 
     Returns:

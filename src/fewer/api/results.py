@@ -55,6 +55,11 @@ class Transcription:
         return self._transcript.file
 
     @property
+    def language(self) -> str | None:
+        """What is spoken, such as "de", if the recogniser knows several languages."""
+        return self._whole().language
+
+    @property
     def duration(self) -> float:
         """Seconds."""
         return self._whole().duration

@@ -23,7 +23,7 @@ EndBy = Annotated[
     ),
 ]
 Base = Annotated[str | None, typer.Option(help="Where the model of a bundle is, if not where it was.")]
-Language = Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: de.")]
+Language = Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper, such as de.")]
 Task = Annotated[Literal["transcribe", "translate"], typer.Option(help="What a multilingual Whisper does.")]
 Normalise = Annotated[
     str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON, basic or glm:FILE.")

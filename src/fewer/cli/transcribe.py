@@ -52,7 +52,9 @@ def command(
         typer.Option(help="A window ends at the quietest place of its last so many seconds; a third of it."),
     ] = None,
     base: options.Base = None,
-    language: options.Language = None,
+    language: Annotated[
+        str | None, typer.Option(help="What is spoken, such as de; a multilingual Whisper detects it if not given.")
+    ] = None,
     task: options.Task = "transcribe",
 ) -> None:
     """Transcribe audio files of any length, in windows that are cut at pauses.

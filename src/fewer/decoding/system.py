@@ -1,7 +1,7 @@
 """A recogniser, an external LM and an internal LM, put together for a search."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -90,6 +90,18 @@ class Search:
     scales: dict[str, float]
     options: SearchOptions
 
+    def in_language(self, language: str) -> "Search":
+        """The same search by a recogniser that knew several languages and now knows which is spoken."""
+        system = self.system
+        recogniser = system.recogniser.in_language(language)
+        other_tokens = recogniser.tokenizer.fingerprint != system.recogniser.tokenizer.fingerprint
+        if (system.lm or system.words) and other_tokens:
+            raise FewerError(
+                f"the language is {language}, for whose tokens language models and hotwords were not loaded; "
+                f"give --language {language}"
+            )
+        return replace(self, system=replace(system, recogniser=recogniser))
+
 
 def search_rules(recogniser: Recogniser, end_by: Sequence[str], centred: bool = False) -> list[Rule]:
     """The rules of a search. end_by: terms that score the end label."""
@@ -117,12 +129,16 @@ def load_system(
     cached: bool = False,
     centred: bool | None = None,
     placement: Placement = CPU,
+    detect: bool = False,
 ) -> System:
     """Load recogniser, LM, ILM and hotwords, and make sure that they speak the same labels.
 
-    language, task, cached, placement: as in `load_recogniser`. centred: as in `System`; None: as is usual for it.
+    language, task, cached, placement, detect: as in `load_recogniser`. centred: as in `System`; None: the default.
     """
-    recogniser = load_recogniser(model, language, task, cached, placement) if isinstance(model, str | Path) else model
+    if isinstance(model, str | Path):
+        recogniser = load_recogniser(model, language, task, cached, placement, detect)
+    else:
+        recogniser = model
     given: dict[str, Any] = {"model": model if isinstance(model, str | Path) else None, "lm": lm, "ilm": ilm}
     given["words"] = words
     return System(

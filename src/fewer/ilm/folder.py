@@ -62,6 +62,14 @@ def save_facts(folder: Path, config: IlmConfig, recogniser: Recogniser, facts: d
     write_json(folder / FACTS, about | facts)
 
 
+def language_of(folder: str | Path) -> str | None:
+    """The language that an internal LM was estimated for, if the recogniser knows several."""
+    path = Path(folder) / FACTS
+    config = read_json_object(path).get("config") if path.exists() else None
+    language = config.get("language") if isinstance(config, dict) else None
+    return language if isinstance(language, str) else None
+
+
 def load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
     """Load an internal LM of this recogniser."""
     folder = Path(folder)

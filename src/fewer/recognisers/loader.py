@@ -19,11 +19,13 @@ def load_recogniser(
     task: str = "transcribe",
     cached: bool = False,
     placement: Placement = CPU,
+    detect: bool = False,
 ) -> Recogniser:
     """A model folder of `fewer train`, or a Whisper: a folder of transformers, its short name or its name on the hub.
 
     language, task: of a multilingual Whisper. cached: features of whole sets go through the cache of the model's
-    training, if it has one. placement: the device, and the precision of its encoder.
+    training, if it has one. placement: the device, and the precision of its encoder. detect: without a language, a
+    multilingual Whisper has to detect it before a search.
     """
     source = full_name(source)
     if is_bundle(source):
@@ -31,7 +33,7 @@ def load_recogniser(
     if is_whisper(source):
         from fewer.recognisers.whisper.recogniser import load_whisper
 
-        return load_whisper(source, language, task, placement)
+        return load_whisper(source, language, task, placement, detect)
     return AedRecogniser(load_model(source, placement.device, cached), placement.precision)
 
 

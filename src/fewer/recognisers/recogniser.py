@@ -17,6 +17,7 @@ from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.style import Look, PlainStyle, Style
 from fewer.data.tokenizer import Tokenizer
+from fewer.errors import FewerError
 from fewer.files import fingerprint
 from fewer.models.context import Context
 from fewer.models.decoder import InternalLm
@@ -71,6 +72,8 @@ class Recogniser(ABC):
     suppress: Tensor | None = None  # (V,) labels that never come
     suppress_first: Tensor | None = None  # (V,) the same for the first label
     encodings: KeptTensors | None = None  # where encoder states are kept
+    language: str | None = None  # what is spoken, if it knows several languages
+    must_detect: bool = False  # it knows several languages and none was named: detect one, and search `in_language`
     prompt_end: int | None = None  # label after which transformers' `generate` writes; None: it has no `generate`
 
     attention: Context  # the recogniser's own context
@@ -102,6 +105,14 @@ class Recogniser(ABC):
     def no_speech(self, encoded: Encoded) -> Tensor | None:
         """The probability that nobody speaks, if it can tell. (B,)"""
         return None
+
+    def detect_language(self, encoded: Encoded) -> list[tuple[str, float]]:
+        """The language of each utterance with its probability, if it knows several."""
+        raise FewerError("this recogniser cannot detect languages")
+
+    def in_language(self, language: str) -> "Recogniser":
+        """The same recogniser, with the same weights, for a language that it knows."""
+        raise FewerError("this recogniser knows one language only")
 
     def times(self, encoded: Encoded, labels: Sequence[int]) -> list[tuple[float, float]] | None:
         """From when to when in seconds each label of the one utterance was said, if it can tell."""

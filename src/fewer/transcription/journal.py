@@ -132,7 +132,7 @@ _LINE = TypeAdapter(_Line)
 
 
 def _name(window: Window) -> str:
-    digest = hashlib.sha256(window.start.to_bytes(8, "little"))
+    digest = hashlib.sha256(window.start.to_bytes(8, "little") + (window.language or "").encode())
     digest.update(window.samples.numpy().tobytes())
     return digest.hexdigest()[:32]
 

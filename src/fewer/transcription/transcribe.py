@@ -22,7 +22,7 @@ from fewer.decoding.system import Search, System
 from fewer.decoding.tunable import identity
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
-from fewer.progress import Bar, warn
+from fewer.progress import Bar, say, warn
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import Hypothesis
 from fewer.transcription.confidence import with_confidences
@@ -98,7 +98,8 @@ class Transcriber:
         self, search: Search, options: TranscribeOptions = TranscribeOptions(), journal: str | Path | None = None
     ):
         """journal: a file for the windows that are done, to go on with after a crash."""
-        self.recogniser, self.beam, self.options = search.system.recogniser, search.options, options
+        self.search, self.options, self.languages = search, options, dict[str, Transcriber]()
+        self.recogniser, self.beam = search.system.recogniser, search.options
         self.fusion = search.system.fusion(search.scales)
         alone = System(self.recogniser).fusion({})
         fused = any(scale for term, scale in self.fusion.scales.items() if term not in alone.terms)
@@ -149,14 +150,45 @@ class Transcriber:
     def _windows(self, recording: Recording, transcript: Transcript) -> Iterator[Window]:
         for window in cut_windows(self._blocks(recording, transcript), self.rate, self.longest, self.tail):
             transcript.duration = window.end / self.rate
-            yield window
+            yield replace(window, language=transcript.language)
 
     def _blocks(self, recording: Recording, transcript: Transcript) -> Iterator[Tensor]:
-        """What can be read of a recording."""
+        """What can be read of a recording; held back until its language is known, if that has to be detected."""
+        held: list[Tensor] = []
+        transcript.language = self.recogniser.language
         try:
-            yield from opened(recording, self.rate)
+            for block in opened(recording, self.rate):
+                if self.recogniser.must_detect and transcript.language is None:
+                    held.append(block)
+                    if sum(map(len, held)) < self.recogniser.longest * self.rate:
+                        continue
+                    self._detect(torch.cat(held), transcript)
+                    yield from held
+                    held = []
+                else:
+                    yield block
         except FewerError as error:
             transcript.problems.append(str(error))
+        if held and transcript.language is None:
+            self._detect(torch.cat(held), transcript)
+            yield from held
+
+    def _detect(self, samples: Tensor, transcript: Transcript) -> None:
+        """Find out what is spoken, from as much of the beginning as the recogniser hears at once. (T,)"""
+        heard = samples[: int(self.recogniser.longest * self.rate)]
+        ((language, probability),) = self.recogniser.detect_language(self.recogniser.listen([heard]))
+        say(f"{transcript.file}: the language is {language} ({100 * probability:.0f} %)")
+        self._in(language)
+        transcript.language = language
+
+    def _in(self, language: str | None) -> "Transcriber":
+        """The same for a language that was detected."""
+        if language == self.recogniser.language:
+            return self
+        assert language is not None
+        if language not in self.languages:
+            self.languages[language] = Transcriber(self.search.in_language(language), self.options)
+        return self.languages[language]
 
     def _flush(self, waiting: list[tuple[Transcript, Window]]) -> int:
         """Put what was waiting into its transcripts; returns the seconds."""
@@ -179,6 +211,17 @@ class Transcriber:
 
     def hear(self, windows: Sequence[Window]) -> list[list[Segment]]:
         """The segments of each window: one, or several if it had to be divided."""
+        if not self.recogniser.must_detect:
+            return self._hear(windows)
+        found: list[list[Segment]] = [[] for _ in windows]
+        for language in dict.fromkeys(window.language for window in windows):
+            places = [place for place, window in enumerate(windows) if window.language == language]
+            heard = self._in(language).hear([windows[place] for place in places])
+            for place, segments in zip(places, heard, strict=True):
+                found[place] = segments
+        return found
+
+    def _hear(self, windows: Sequence[Window]) -> list[list[Segment]]:
         found = [[self._empty(window)] for window in windows]
         loud = [
             index

@@ -64,6 +64,7 @@ class Transcript:
     duration: float = 0.0  # seconds that were read
     segments: list[Segment] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # why it is not complete
+    language: str | None = None  # what is spoken, if the recogniser knows several languages
 
     @property
     def text(self) -> str:
@@ -74,6 +75,7 @@ class Transcript:
         return {
             "file": self.file,
             "duration": round(self.duration, 2),
+            **({} if self.language is None else {"language": self.language}),
             "text": self.text,
             "segments": [segment.to_json() for segment in self.segments],
             "problems": self.problems,

@@ -21,6 +21,7 @@ class Window:
 
     start: int  # its first sample
     samples: Tensor  # (T,)
+    language: str | None = None  # what is spoken, if that was detected
 
     @property
     def end(self) -> int:
@@ -88,4 +89,5 @@ def halves(window: Window, rate: int) -> tuple[Window, Window]:
     """Two windows, cut at the quietest place of the middle third."""
     third = len(window.samples) // 3
     cut = third + quietest(window.samples[third : 2 * third], rate)
-    return Window(window.start, window.samples[:cut]), Window(window.start + cut, window.samples[cut:])
+    first, second = window.samples[:cut], window.samples[cut:]
+    return Window(window.start, first, window.language), Window(window.start + cut, second, window.language)

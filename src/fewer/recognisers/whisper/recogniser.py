@@ -4,6 +4,7 @@ whisper = load_whisper("openai/whisper-tiny.en")
 encoded = whisper.listen([samples])  # 16 kHz, one channel
 """
 
+import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +34,14 @@ from fewer.recognisers.whisper.contexts import Listening
 from fewer.recognisers.whisper.decoder import WhisperDecoder
 from fewer.recognisers.whisper.features import TOO_LONG, LogMel
 from fewer.recognisers.whisper.internal_lm import WhisperLm
-from fewer.recognisers.whisper.prompt import NO_BLANKS, never_written, prompt_labels, suppressed
+from fewer.recognisers.whisper.prompt import (
+    START,
+    has_blanks,
+    language_labels,
+    never_written,
+    prompt_labels,
+    suppressed,
+)
 from fewer.recognisers.whisper.scorer import WhisperScorer
 from fewer.search.beam import SearchOptions
 from fewer.store.kept import KeptTensors
@@ -64,6 +72,7 @@ DEFAULTS = Defaults(
 class WhisperRecogniser(Recogniser):
     """Encoder, decoder, tokenizer and features of a Whisper, for one language and task."""
 
+    tokenizer: WhisperTokenizer
     special_first = False  # the context is asked at every position, the prompt's included
 
     def __init__(
@@ -73,36 +82,47 @@ class WhisperRecogniser(Recogniser):
         extractor: Any,
         language: str | None,
         task: str,
-        normaliser: str,
+        name: str,
         placement: Placement = CPU,
+        detect: bool = False,
     ):
         """model: a WhisperForConditionalGeneration, whose encoder is taken over. extractor: a WhisperFeatureExtractor.
 
-        placement: the device, and the precision of the encoder; float32: as it is.
+        name: where it is from. placement: the device, and the precision of the encoder; float32: as it is.
+        detect: `in_language` will say what is spoken, if the model knows several languages and none is given.
         """
         self.device, self.precision = placement
         generation = model.generation_config
         self.tokenizer = tokenizer
-        self.defaults = replace(DEFAULTS, normaliser=normaliser)
         self.features = LogMel(extractor)
-        self.language, self.task = language, task
-        self.prompt = prompt_labels(generation, tokenizer, language, task)
-        self.prompt_end = self.prompt[-1]
+        self.languages = language_labels(generation, tokenizer)
+        self.name, self.task = name, task
         suppress, suppress_first = suppressed(generation, tokenizer)
         self.never_written = never_written(suppress, tokenizer)
         self.suppress, self.suppress_first = suppress.to(self.device), suppress_first.to(self.device)
-        self.fingerprint = _weights_fingerprint(model, tokenizer.fingerprint, str(self.prompt))
+        self.weights = _weights_fingerprint(model)
         self.decoder = WhisperDecoder.from_transformers(model).to(self.device)
         self.encoder = WhisperEncoder(reduced(model.get_encoder(), self.precision).to(self.device))
         self.attention = Listening(self.decoder)
         self.sizes = Sizes(self.decoder.size, self.attention.size, self.decoder.size, None)
         self.no_speech_label = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>; older files: <|nocaptions|>
-        heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
-        self.aligner = Aligner(self.decoder, self.prompt, heads)
+        self.alignment_heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
         self.sampling_rate = self.features.sampling_rate
         self.longest = self.features.max_samples / self.sampling_rate
         heard = 2 * self.attention.size * self.encoder.states * 4  # bytes of an utterance
         self.at_once = max(1, min(AT_ONCE, HEARD // heard))
+        self.must_detect = detect and language is None and bool(self.languages)
+        self._speak(language)
+
+    def _speak(self, language: str | None) -> None:
+        """Set all that depends on the language."""
+        self.language, tokenizer = language, self.tokenizer
+        start = [tokenizer.labels.index(START)]
+        self.prompt = start if self.must_detect else prompt_labels(self.languages, tokenizer, language, self.task)
+        self.prompt_end = self.prompt[-1]
+        self.defaults = replace(DEFAULTS, normaliser=_normaliser(self.name, language, self.task))
+        self.fingerprint = fingerprint(self.weights, tokenizer.fingerprint, str(self.prompt))
+        self.aligner = Aligner(self.decoder, self.prompt, self.alignment_heads)
 
     def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
         """Utterances as Whisper hears them; so few in a batch that what the decoder keeps of them has room.
@@ -148,6 +168,24 @@ class WhisperRecogniser(Recogniser):
         first = WhisperLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)
         return first[:, 0, self.no_speech_label].exp()
 
+    @torch.inference_mode()
+    def detect_language(self, encoded: Encoded) -> list[tuple[str, float]]:
+        """The most likely first label among the languages, as in openai/whisper."""
+        start = torch.full((len(encoded), 1), self.prompt[0], device=encoded.states.device)
+        first = WhisperLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)[:, 0]  # (B, V)
+        names = list(self.languages)
+        probs = first[:, list(self.languages.values())].softmax(dim=-1)  # (B, languages)
+        return [(names[place], float(prob)) for prob, place in zip(*probs.max(dim=-1), strict=True)]
+
+    def in_language(self, language: str) -> "WhisperRecogniser":
+        other = copy.copy(self)
+        other.must_detect = False
+        tokens, blanks = self.tokenizer, has_blanks(language, self.task)
+        if tokens.leading_space != blanks:
+            other.tokenizer = WhisperTokenizer(tokens.tokens, tokens.size, blanks)
+        other._speak(language)
+        return other
+
     def times(self, encoded: Encoded, labels: Sequence[int]) -> list[tuple[float, float]]:
         """When each label of the one utterance was said."""
         return self.aligner.times(encoded, labels)
@@ -178,11 +216,16 @@ class WhisperRecogniser(Recogniser):
 
 
 def load_whisper(
-    source: str | Path, language: str | None = None, task: str = "transcribe", placement: Placement = CPU
+    source: str | Path,
+    language: str | None = None,
+    task: str = "transcribe",
+    placement: Placement = CPU,
+    detect: bool = False,
 ) -> WhisperRecogniser:
     """A Whisper from a local folder of transformers or from the Hugging Face hub.
 
-    language: what is spoken, such as "de"; needed for multilingual models. task: transcribe, or translate to English.
+    language: what is spoken, such as "de"; needed for multilingual models, unless it will be detected.
+    task: transcribe, or translate to English.
     """
     try:
         from transformers import AutoConfig, WhisperForConditionalGeneration
@@ -200,7 +243,7 @@ def load_whisper(
         model = WhisperForConditionalGeneration.from_pretrained(
             name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
         )
-    return around_whisper(model, language, task, name, placement)
+    return around_whisper(model, language, task, name, placement, detect)
 
 
 def around_whisper(
@@ -209,6 +252,7 @@ def around_whisper(
     task: str = "transcribe",
     source: str | Path | None = None,
     placement: Placement | None = None,
+    detect: bool = False,
 ) -> WhisperRecogniser:
     """A WhisperForConditionalGeneration with tokenizer and features from `source`, or from where it was loaded.
 
@@ -221,12 +265,11 @@ def around_whisper(
     with loading(name, f"cannot load what the Whisper {name} hears"):
         check_preprocessor(WhisperFeatureExtractor.get_feature_extractor_dict(name)[0], model.config, name)
         extractor = WhisperFeatureExtractor.from_pretrained(name, trust_remote_code=False)
-    blanks = language not in NO_BLANKS or task == "translate"
+    blanks = has_blanks(language, task)
     tokenizer = WhisperTokenizer.from_pretrained(name, model.config.vocab_size, leading_space=blanks)
-    normaliser = _normaliser(name, language, task)
     placement = placement or Placement(model.device)
     try:
-        return WhisperRecogniser(model, tokenizer, extractor, language, task, normaliser, placement)
+        return WhisperRecogniser(model, tokenizer, extractor, language, task, name, placement, detect)
     except FewerError as error:
         raise FewerError(f"{name}: {error}") from error
 
@@ -249,10 +292,10 @@ def _check_kind(config: Any, source: str | Path) -> None:
     raise FewerError(f"{what}; of the encoder-decoders of transformers only Whisper is supported")
 
 
-def _weights_fingerprint(model: Any, *marks: str) -> str:
+def _weights_fingerprint(model: Any) -> str:
     """Of all weights as they are used, so that a copy of a model in another file format is the same recogniser."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().float().cpu().contiguous().numpy())
-    return fingerprint(digest.hexdigest(), *marks)
+    return digest.hexdigest()
