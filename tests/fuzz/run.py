@@ -23,7 +23,8 @@ from fewer.errors import FewerError
 from tests.fuzz.kinds import Kind
 from tests.fuzz.mutate import mutated
 
-LIMIT = 20  # seconds after which an input counts as a hang
+LIMIT = 20  # CPU-seconds after which an input counts as a hang, …
+PATIENCE = 15  # … or this many times as long by the clock: the machine may be busy
 MEMORY = 6 << 30  # bytes of address space beyond what the process has
 LINES = 6  # of an error's message; a manifest's has one for each of its first bad lines
 CHARS = 2500
@@ -75,7 +76,7 @@ def _listen(process: Any, end: Connection, tally: Tally, first: int) -> int:
     """Count what a process tells; returns the number of the input that comes next."""
     while True:
         try:
-            if not end.poll(2 * LIMIT):  # not even an alarm could stop it
+            if not end.poll(2 * PATIENCE * LIMIT):  # not even an alarm could stop it
                 process.kill()
                 process.join()
                 return _count(tally, first, "hang in native code", "")
@@ -101,7 +102,8 @@ def _count(tally: Tally, number: int, outcome: str, about: str) -> int:
 
 
 def _work(kind: Kind, numbers: range, seed: int, folder: Path, end: Connection, keep: Path | None) -> None:
-    signal.signal(signal.SIGALRM, _alarm)
+    for alarm in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(alarm, _alarm)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     silent = os.open(os.devnull, os.O_WRONLY)
@@ -129,7 +131,8 @@ def _alarm(*_: object) -> None:
 
 
 def _outcome(kind: Kind, place: Path, path: Path) -> tuple[str, str]:
-    signal.alarm(LIMIT)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
+    signal.alarm(PATIENCE * LIMIT)
     try:
         kind.use(place)
     except FewerError as error:
@@ -142,6 +145,7 @@ def _outcome(kind: Kind, place: Path, path: Path) -> tuple[str, str]:
         return f"{type(error).__name__}: {_where(error.__traceback__)}", f"{path.name}: {error!s:.200}"
     finally:
         signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return "read", ""
 
 

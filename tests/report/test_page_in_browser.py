@@ -1,7 +1,11 @@
 """The page in a real browser: what it shows is what `fewer score` says. Skipped where there is no Chromium."""
 
+import contextlib
 import random
+import re
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,18 @@ from tests.report.runs import HOSTILE, TERMS, make_hostile_run, make_run, make_t
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no chromium to show the page in (Debian: apt-get install chromium)"
 )
+PAYLOADS = (
+    "<script>window.hacked1 = 1</script>",
+    "<img src=x onerror='window.hacked2 = 1'>",
+    "<svg onload='window.hacked3 = 1'></svg>",
+    "<iframe srcdoc='<script>parent.hacked4 = 1</script>'></iframe>",
+    "<a class=payload href='javascript:void(window.hacked5 = 1)'>x</a>",
+    "<details open ontoggle='window.hacked6 = 1'>x</details>",
+    "<iframe src='javascript:parent.hacked7 = 1'></iframe>",
+    "<img src='AWAY/img'><link rel=stylesheet href='AWAY/css'><iframe src='AWAY/frame'></iframe>",
+    "<style>body { background: url('AWAY/style') }</style><object data='AWAY/object'></object>",
+    "<script src='AWAY/script'></script><audio src='AWAY/audio'></audio>",
+)  # what a hostile transcript may hold
 METHODS = ("none", "sf", "dr", "zero", "mini_lstm")
 
 
@@ -286,6 +302,48 @@ def test_texts_from_data_are_shown_as_they_are(browser: Chromium, tmp_path: Path
     assert browser.run("document.documentElement.scrollWidth") <= 360  # long words break
     browser.view(1280, 900)
     assert browser.errors == []
+
+
+@pytest.mark.parametrize("policy", [True, False])
+def test_markup_that_got_into_the_page_would_run_nothing_and_load_nothing(
+    browser: Chromium, run: Path, tmp_path: Path, policy: bool
+) -> None:
+    """Were texts not escaped, the policy would still hold; without the policy the payloads do their work."""
+    page = (run / "report.html").read_text()
+    if not policy:
+        page, count = re.subn(r"<meta http-equiv=.Content-Security-Policy[^>]*>", "", page)
+        assert count == 1
+    with listening() as (address, asked):
+        payloads = "".join(PAYLOADS).replace("AWAY", address)
+        (tmp_path / "report.html").write_text(page.replace("<main", f"{payloads}<main", 1))
+        browser.open(tmp_path / "report.html")
+        browser.run("document.querySelectorAll('.payload').forEach(one => one.click())")
+        browser.run("new Promise(resolve => setTimeout(resolve, 500))")
+        ran = set(browser.run("Object.keys(window).filter(name => name.startsWith('hacked'))"))
+    if policy:
+        assert (ran, asked) == (set(), [])
+    else:
+        assert len(ran) >= 5
+        assert len(asked) >= 5
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[tuple[str, list[str]]]:
+    """A server: its address, and what it was asked for."""
+    asked = list[str]()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
 
 
 def test_a_run_with_results_alone_says_what_is_missing(browser: Chromium, run: Path, tmp_path: Path) -> None:
