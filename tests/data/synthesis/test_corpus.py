@@ -179,6 +179,7 @@ def test_missing_voices_are_said_before_the_work_begins(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)
     with pytest.raises(FewerError, match="pip install"):
         make_corpus(tmp_path / "a", TINY)
+    assert not (tmp_path / "a").exists()  # or another configuration would be refused there later
 
 
 def test_a_killed_synthesising_process_is_reported(tmp_path, monkeypatch):

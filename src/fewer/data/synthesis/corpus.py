@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fewer.data.synthesis.room import Samples, record
 from fewer.data.synthesis.script import PARTS, SPOKEN, DemoCorpusConfig, Utterance, plan, sentences, text_of
-from fewer.data.synthesis.speech import Delivery, speak, voices
+from fewer.data.synthesis.speech import Delivery, check_voices, speak, voices
 from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint, read_json, write_json
 from fewer.progress import Bar
@@ -33,11 +33,6 @@ BYTES_PER_WORD = 0.5  # of FLAC, times the sample rate, for the question whether
 def make_corpus(folder: str | Path, config: DemoCorpusConfig | None = None, workers: int = 2) -> None:
     """Write recordings, manifests and texts to `folder`; what is there already from the same configuration is kept."""
     folder, config = Path(folder).resolve(), config or DemoCorpusConfig()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FewerError(f"cannot make the folder {folder}: {error.strerror}; choose one that you may write") from error
-    _claim(folder, config)
     sets = {part: plan(part, config) for part in SPOKEN}
     jobs = [
         (utterance, path)
@@ -45,6 +40,13 @@ def make_corpus(folder: str | Path, config: DemoCorpusConfig | None = None, work
         for utterance in utterances
         if _length(path := audio_path(folder, part, utterance)) is None
     ]
+    if jobs:
+        check_voices()  # before a folder is made, which another configuration could not use
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FewerError(f"cannot make the folder {folder}: {error.strerror}; choose one that you may write") from error
+    _claim(folder, config)
     _check_space(folder, jobs, config)
     _synthesise(jobs, config, workers)
     for part, utterances in sets.items():

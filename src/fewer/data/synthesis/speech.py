@@ -123,6 +123,11 @@ def _load() -> tuple[Any, Path]:
         raise FewerError(f"the demo's voices are damaged: {error}; {INSTALL}") from error
 
 
+def check_voices() -> None:
+    """An error if the voices are missing or damaged."""
+    _unload(_load()[0])
+
+
 def _unload(library: Any) -> None:
     close = getattr(_ctypes, "dlclose", None) or _ctypes.FreeLibrary  # type: ignore[attr-defined,unused-ignore]
     close(library._handle)
