@@ -3,9 +3,11 @@
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from fewer.cli import COMMANDS, RESUMED
 from fewer.cli.main import main
@@ -64,11 +66,15 @@ def test_a_bug_is_one_short_message_with_the_traceback_in_a_file(
     assert report.read_text().startswith("fewer rescore n.jsonl lm")
 
 
+@pytest.mark.parametrize("allocate", [lambda: bytearray(1 << 60), lambda: torch.empty(1 << 58)])
 def test_running_out_of_memory_is_not_a_bug(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    allocate: Callable[[], object],
 ) -> None:
     def full(*_: object, **__: object) -> None:
-        raise MemoryError
+        allocate()
 
     monkeypatch.setattr("fewer.api.recognition.load_lm_and_tokenizer", full)
     code, _, told = Fewer(monkeypatch, capsys)("rescore", "n.jsonl", "lm", tmp_path / "out.jsonl")

@@ -23,6 +23,7 @@ from fewer.files import unwritable
 from fewer.progress import say, show_progress
 
 STOPPED, TERMINATED, BUG = 130, 143, 70  # exit codes: Ctrl-C, SIGTERM, an error that nobody foresaw (EX_SOFTWARE)
+NO_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "CUDA out of memory")  # RuntimeErrors of torch
 LONGEST_LINE = 2000  # characters of a message
 app = typer.Typer(
     add_completion=False,
@@ -88,11 +89,11 @@ def main() -> None:
             report_bug(error)
         print(f"fewer: {problem}", file=sys.stderr)
         sys.exit(1)
-    except MemoryError:
+    except Exception as error:
+        if not isinstance(error, MemoryError) and not any(mark in str(error) for mark in NO_MEMORY):
+            report_bug(error)
         print("fewer: out of memory; use a smaller model, beam or batch, or a larger machine", file=sys.stderr)
         sys.exit(1)
-    except Exception as error:
-        report_bug(error)
 
 
 def _terminate(*_: object) -> NoReturn:
