@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import pytest
 import torch
 from torch import Tensor
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -111,7 +112,8 @@ def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
     _count(func, packet, flat, fakes, others, wanted, to_fake)
     if to_fake:
         kwargs = {**kwargs, "device": torch.device("cpu")}
-    result = func(*map(_inner, args), **{name: _inner(value) for name, value in kwargs.items()})
+    computed = GPU_ONLY.get(packet, func)
+    result = computed(*map(_inner, args), **{name: _inner(value) for name, value in kwargs.items()})
     if packet is aten.copy_ or (func._schema.name.endswith("_") and fakes and args and isinstance(args[0], Fake)):
         return args[0]  # in place
     if not (to_fake or (fakes and wanted is None)):
@@ -120,6 +122,36 @@ def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
         with torch.inference_mode(False):
             return _wrapped(result)
     return _wrapped(result)
+
+
+def _lstm_cell(
+    inputs: Tensor, hidden: Tensor, c: Tensor, input_bias: Tensor | None = None, hidden_bias: Tensor | None = None
+) -> tuple[Tensor, ...]:
+    """h, c, and the gates for the backward pass."""
+    gates = inputs + hidden
+    for bias in (input_bias, hidden_bias):
+        gates = gates if bias is None else gates + bias
+    i, f, g, o = gates.chunk(4, dim=1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    c = f * c + i * g
+    return o * c.tanh(), c, torch.cat([i, f, g, o], dim=1)
+
+
+def _lstm_cell_backward(
+    d_h: Tensor | None, d_c: Tensor | None, old_c: Tensor, c: Tensor, gates: Tensor, has_bias: bool
+) -> tuple[Tensor, ...]:
+    i, f, g, o = gates.chunk(4, dim=1)
+    d_h = torch.zeros_like(c) if d_h is None else d_h
+    d_inner = d_h * o * (1 - c.tanh() ** 2) + (0 if d_c is None else d_c)
+    parts = [d_inner * g * i * (1 - i), d_inner * old_c * f * (1 - f), d_inner * i * (1 - g**2)]
+    d_gates = torch.cat([*parts, d_h * c.tanh() * o * (1 - o)], dim=1)
+    return d_gates, d_inner * f, d_gates.sum(0)
+
+
+GPU_ONLY = {  # kernels that the CPU lacks
+    aten._thnn_fused_lstm_cell: _lstm_cell,
+    aten._thnn_fused_lstm_cell_backward_impl: _lstm_cell_backward,
+}
 
 
 @functools.cache
@@ -187,3 +219,10 @@ _library.fallback(_from_nothing, "PrivateUse1")
 def on_fake(module: Any) -> Any:
     """A copy of a module on the device."""
     return copy.deepcopy(module).to(NAME)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The device's name, which `--device` takes as any other."""
+    monkeypatch.setattr("fewer.compute.device.KINDS", {"cpu", NAME})
+    return NAME

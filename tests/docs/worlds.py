@@ -113,10 +113,17 @@ def adapting(folder: Path, tones: Path) -> None:
     write_lines(folder / "words.txt", "Tin Cat", "hat\t1.5")
 
 
+def both(folder: Path, tones: Path) -> None:
+    """Models of `fewer train`, and a Whisper."""
+    trained(folder, tones)
+    adapting(folder, tones)
+
+
 BEFORE = {
     "docs/adapt.md": adapting,
     "README.md": whisper,
     "docs/cluster.md": trained,
+    "docs/devices.md": both,
     "docs/estimator.md": trained,
     "docs/recipes.md": corpora,
     "docs/tutorial.md": speech,

@@ -14,6 +14,7 @@ from pydantic import Field
 from fewer.adaptation.bundle import Base, BundleFacts, Length, refuse_existing, write_bundle
 from fewer.adaptation.choice import Choice, Trials, choose, tune_words, usual_scales, with_and_without
 from fewer.adaptation.text_lm import Styles, given_lm, text_lm
+from fewer.compute.device import Precision, choose_placement
 from fewer.compute.world import alone
 from fewer.config import Config
 from fewer.data.batches import UtteranceConfig
@@ -63,6 +64,8 @@ class AdaptOptions(Config):
     language: str | None = None  # of a multilingual Whisper
     task: str = "transcribe"
     seed: int = Field(default=1, ge=0)
+    device: str = "auto"  # as in `fewer decode`
+    precision: Precision = "auto"
 
     def files(self) -> list[Path]:
         """All that is read."""
@@ -89,7 +92,9 @@ class Adaptation:
         self.options = options
         path = Path(model).expanduser()
         self.source = str(path.resolve()) if path.exists() else str(full_name(model))
-        self.recogniser = load_recogniser(self.source, options.language, options.task)
+        self.recogniser = load_recogniser(
+            self.source, options.language, options.task, placement=choose_placement(options.device, options.precision)
+        )
         self.defaults = self.recogniser.defaults
         self.search = SearchOptions(options.beam)
 
@@ -97,7 +102,7 @@ class Adaptation:
     def identity(self) -> str:
         """Of all that goes into the bundle."""
         states = [f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in self.options.files()]
-        return fingerprint(self.recogniser.fingerprint, self.options.model_dump_json(), *states)
+        return fingerprint(self.recogniser.fingerprint, self.options.model_dump_json(exclude={"device"}), *states)
 
     def run(self, out: Path, work: Path) -> BundleFacts:
         self.work, options = work, self.options

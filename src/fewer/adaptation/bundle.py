@@ -22,6 +22,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
+from fewer.compute.device import CPU, Placement
 from fewer.config import Config, parse_config
 from fewer.decoding.system import System, load_system
 from fewer.errors import FewerError
@@ -141,15 +142,18 @@ def load_bundle(
     scales: Mapping[str, float] | None = None,
     instead: Mapping[str, str | Path] | None = None,
     end_by: Sequence[str] | None = None,
+    placement: Placement = CPU,
 ) -> Bundle:
     """A bundle with its base model: `base` if given (loaded or not), else from where it was when it was adapted.
 
     What is given overrides the bundle: scales by term, sources of LM, ILM and hotwords by term (`instead`), and the
-    terms that score the end label.
+    terms that score the end label. placement: of a base model that is not loaded.
     """
     folder = Path(folder).expanduser()
     facts = read_bundle(folder)
-    recogniser = base if base is not None and not isinstance(base, str | Path) else _load_base(folder, facts, base)
+    recogniser = (
+        base if base is not None and not isinstance(base, str | Path) else _load_base(folder, facts, base, placement)
+    )
     if facts.checksums is None:
         warn(f"{folder / FACTS}: {facts.format} has no checksums, so damage is not noticed; adapt again to add them")
     usual = signed(recogniser.defaults.scales(instead or ()))
@@ -207,11 +211,11 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _load_base(folder: Path, facts: BundleFacts, base: str | Path | None) -> Recogniser:
+def _load_base(folder: Path, facts: BundleFacts, base: str | Path | None, placement: Placement) -> Recogniser:
     source = facts.base.source if base is None else base
     if base is None and Path(source).is_absolute() and not Path(source).exists():
         raise FewerError(f"{folder} was made for {source}, which is not there any more; say where it is now (--base)")
-    return load_recogniser(source, facts.language, facts.task)
+    return load_recogniser(source, facts.language, facts.task, placement=placement)
 
 
 def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path]) -> BundleFacts:

@@ -94,8 +94,8 @@ class FusionProcessor(LogitsProcessor):
     @torch.no_grad()
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """(rows, prompt and labels), (rows, V) -> (rows, V)"""
-        labels = input_ids[:, self._prompt(input_ids[0]) :].cpu()  # (rows, n)
-        aed = scores.float().cpu().log_softmax(-1)
+        labels = input_ids[:, self._prompt(input_ids[0]) :].to(self.fusion.device)  # (rows, n)
+        aed = scores.float().to(self.fusion.device).log_softmax(-1)
         states, last = self._before(labels)
         memory = [aed, *[None] * (len(self.fusion.scorers) - 1)]
         combined, _, self.states = self.fusion.step(memory, states, last, first=not labels.shape[1])
@@ -115,11 +115,11 @@ class FusionProcessor(LogitsProcessor):
     def _before(self, labels: Tensor) -> tuple[list[State], Tensor]:
         """The states before each row's last label, and that label. (rows, n) -> …, (rows,)"""
         if not labels.shape[1]:
-            return self._start(len(labels)), first_labels(len(labels))
+            return self._start(len(labels)), first_labels(len(labels), self.fusion.device)
         parents = [self.rows.get(prefix) for prefix in _keys(labels[:, :-1])]
         if None in parents:  # labels that were given, not found by a search with this processor
             return self._read(labels[:, :-1]), labels[:, -1]
-        return self.fusion.reorder(self.states, torch.tensor(parents)), labels[:, -1]
+        return self.fusion.reorder(self.states, torch.tensor(parents, device=self.fusion.device)), labels[:, -1]
 
     def _start(self, rows: int) -> list[State]:
         _, states = self.fusion.start(range(rows))
@@ -128,8 +128,8 @@ class FusionProcessor(LogitsProcessor):
     def _read(self, labels: Tensor) -> list[State]:
         """The states after all of these labels, read one by one. (rows, n)"""
         states = self._start(len(labels))
-        nothing = torch.zeros(len(labels), self.fusion.vocab_size)
-        for column in [first_labels(len(labels)), *labels.T]:
+        nothing = torch.zeros(len(labels), self.fusion.vocab_size, device=self.fusion.device)
+        for column in [first_labels(len(labels), self.fusion.device), *labels.T]:
             new = []
             for scorer, state in zip(self.fusion.scorers, states, strict=True):
                 new.append(scorer.step(nothing if isinstance(scorer, Given) else None, state, column)[1])
@@ -138,4 +138,4 @@ class FusionProcessor(LogitsProcessor):
 
 
 def _keys(labels: Tensor) -> list[bytes]:
-    return [row.tobytes() for row in labels.contiguous().numpy()]
+    return [row.tobytes() for row in labels.cpu().contiguous().numpy()]

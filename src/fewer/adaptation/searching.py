@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fewer.adaptation.bundle import load_bundle, read_bundle
+from fewer.compute.device import CPU, Placement
 from fewer.decoding.system import Search, load_system
 from fewer.errors import FewerError
 from fewer.ilm.folder import language_of
@@ -28,6 +29,7 @@ class Models:
     language: str | None = None
     task: str = "transcribe"
     cached: bool = False  # keep features where the model's configuration has a cache
+    placement: Placement = CPU
 
     @property
     def parts(self) -> dict[str, Path | str]:
@@ -84,6 +86,7 @@ def load_search(models: Models, options: Options = Options()) -> Search:
         models.task,
         models.cached,
         detect=True,
+        placement=models.placement,
     )
     defaults = system.recogniser.defaults
     scales = signed(defaults.scales(models.parts))
@@ -107,7 +110,9 @@ def _from_bundle(models: Models, options: Options) -> Search:
             raise FewerError(
                 f"--{term}-scale is given, but {models.model} has nothing that it applies to: add --{term}"
             )
-    bundle = load_bundle(models.model, models.base, options.scales, models.parts, models.end_by)
+    bundle = load_bundle(
+        models.model, models.base, options.scales, models.parts, models.end_by, placement=models.placement
+    )
     check_end_by(models.end_by, ["aed", *bundle.scales])
     return Search(bundle.system, bundle.scales, options.search(bundle.options))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fewer.api.arguments import check_choice, listed, paths
+from fewer.compute.device import Precision, choose_placement
 from fewer.config import override_value, parse_config
 from fewer.data.corpora.prepare import PrepareOptions, SetSummary
 from fewer.data.corpora.prepare import prepare as prepare_corpus
@@ -231,6 +232,8 @@ def estimate_ilm(
     train: str | Path | None = None,
     dev: str | Path | None = None,
     change: str | Sequence[str] | None = None,
+    device: str = "auto",
+    precision: Precision = "auto",
 ) -> dict[str, Any]:
     """Estimate a recogniser's internal language model.
 
@@ -241,6 +244,7 @@ def estimate_ilm(
         train: manifest of the recogniser's training set; not every method needs it.
         dev: manifest for the perplexity, and for when to stop training.
         change: other options of the method, such as "units=50" or "passes=4".
+        device, precision: as in `fewer.load`.
 
     Returns:
         What the folder's ilm.json says: method, seconds, perplexity on `dev`.
@@ -248,10 +252,18 @@ def estimate_ilm(
     values: dict[str, object] = {"method": method}
     for override in listed(change):
         values = override_value(values, override)
-    return estimate(full_name(model), parse_config(IlmConfig, values, "fewer ilm"), out, train, dev)
+    config, placement = parse_config(IlmConfig, values, "fewer ilm"), choose_placement(device, precision)
+    return estimate(full_name(model), config, out, train, dev, placement)
 
 
-def run(recipe: str | Path, folder: str | Path, *, change: str | Sequence[str] | None = None) -> dict[str, Any]:
+def run(
+    recipe: str | Path,
+    folder: str | Path,
+    *,
+    change: str | Sequence[str] | None = None,
+    device: str | None = None,
+    precision: Precision | None = None,
+) -> dict[str, Any]:
     """Run an experiment: train, estimate internal language models, tune, decode, score, and write its table.
 
     Interrupted, the same call goes on where it was.
@@ -260,14 +272,17 @@ def run(recipe: str | Path, folder: str | Path, *, change: str | Sequence[str] |
         recipe: a YAML file of an experiment, or the name of a recipe.
         folder: the run folder; a run that is there goes on.
         change: changes of the configuration, such as "beam=32".
+        device, precision: as in `fewer.load`. Default: what the recipe says, or "auto".
 
     Returns:
         What the folder's results.json says.
     """
-    return run_experiment(load_experiment(recipe, listed(change)), folder)
+    given = {"device": device, "precision": precision}
+    changes = [*listed(change), *(f"{name}={value}" for name, value in given.items() if value is not None)]
+    return run_experiment(load_experiment(recipe, changes), folder)
 
 
-def demo(folder: str | Path = "demo", *, quick: bool = False, seed: int = 1) -> dict[str, Any]:
+def demo(folder: str | Path = "demo", *, quick: bool = False, seed: int = 1, device: str = "auto") -> dict[str, Any]:
     """Show the whole idea on a small corpus: synthesise speech, train, estimate internal LMs, tune, compare.
 
     Interrupted, the same call goes on where it was. FOLDER/report.html is a page to look at.
@@ -276,11 +291,12 @@ def demo(folder: str | Path = "demo", *, quick: bool = False, seed: int = 1) -> 
         folder: for corpus, models, results and the page.
         quick: a smoke test in minutes; expect poor error rates.
         seed: the same seed, machine and thread count give the same results.
+        device: as in `fewer.load`.
 
     Returns:
         The results, as in FOLDER/run/results.json.
     """
-    return run_demo(folder, quick, seed)
+    return run_demo(folder, quick, seed, device)
 
 
 def import_returnn(

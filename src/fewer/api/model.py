@@ -11,6 +11,7 @@ import torch
 from fewer.adaptation.searching import Models, Options, load_search
 from fewer.api.arguments import Audio, check_choice, listed, recording
 from fewer.api.results import NBestLists, TextScores, Transcription, Transcriptions
+from fewer.compute.device import Precision, choose_placement
 from fewer.compute.world import joined
 from fewer.decoding.decode import decode as decode_set
 from fewer.decoding.system import Search
@@ -55,6 +56,7 @@ def load(
     language: str | None = None,
     task: Task = "transcribe",
     device: str = "auto",
+    precision: Precision = "auto",
 ) -> "Model":
     """Load a recogniser and the language models it is used with.
 
@@ -81,12 +83,13 @@ def load(
         base: where the model of a bundle is now, if it was moved.
         language: what is spoken, such as "de". Default: `transcribe` detects it, if the Whisper is multilingual.
         task: "transcribe", or "translate" (into English).
-        device: "auto" or "cpu"; searches run on the CPU.
+        device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1" (the second GPU) or "mps".
+        precision: of the encoder: "float32" ("auto"), "bfloat16", "float16" (GPUs) or "int8" (Whisper on CPUs).
     """
     check_choice("task", task, TASKS)
-    check_choice("device", device, ("auto", "cpu"))
+    placement = choose_placement(device, precision)
     end_terms = None if end_by is None else listed(end_by)
-    models = Models(model, lm, ilm, words, ctc_scale, end_terms, base, language, task, cached=True)
+    models = Models(model, lm, ilm, words, ctc_scale, end_terms, base, language, task, True, placement)
     options = Options(lm_scale, ilm_scale, words_scale, beam, length_exponent, reward)
     return Model(load_search(models, options))
 
@@ -175,7 +178,7 @@ class Model:
         """
         search = self._spoken()
         options = replace(search.options, n_best=n_best, max_length=max_length)
-        with joined("cpu") as world, tempfile.TemporaryDirectory() as folder:
+        with joined(self.recogniser.device) as world, tempfile.TemporaryDirectory() as folder:
             path = Path(world.same(folder)) / "nbest.jsonl" if out is None else Path(out)
             check_output(path)
             count = decode_set(search.system, manifest, path, search.scales, options, world, processes)

@@ -12,6 +12,7 @@ from fewer.adaptation.searching import check_end_by
 from fewer.api.arguments import Audio, listed, paths
 from fewer.api.model import Task, load
 from fewer.api.results import NBestLists, Transcription, Transcriptions
+from fewer.compute.device import Precision, choose_placement
 from fewer.compute.world import joined
 from fewer.config import parse_config
 from fewer.data.manifest import Manifest
@@ -46,6 +47,8 @@ class LoadArguments(TypedDict, total=False):
     beam: int | None
     language: str | None
     task: Task
+    device: str
+    precision: Precision
 
 
 @overload
@@ -72,6 +75,8 @@ def transcribe(
     beam: int | None = None,
     language: str | None = None,
     task: Task = "transcribe",
+    device: str = "auto",
+    precision: Precision = "auto",
 ) -> Transcription | Transcriptions:
     """Transcribe recordings of any length: `fewer.load(model, …).transcribe(audio)`.
 
@@ -90,6 +95,7 @@ def transcribe(
         beam: hypotheses kept in the search. Default: 5.
         language: what is spoken, such as "de". Default: detected, if the Whisper is multilingual.
         task: "transcribe", or "translate" (into English).
+        device, precision: as in `fewer.load`.
 
     Returns:
         For one recording, a result to iterate over for segments as they are recognised, with `text`, `segments`,
@@ -106,6 +112,8 @@ def transcribe(
         beam=beam,
         language=language,
         task=task,
+        device=device,
+        precision=precision,
     )
     return loaded.transcribe(audio, sampling_rate)
 
@@ -132,13 +140,15 @@ def decode(
     language: str | None = None,
     task: Task = "transcribe",
     processes: int = 1,
+    device: str = "auto",
+    precision: Precision = "auto",
 ) -> NBestLists:
     """Decode a set: N-best lists with every term's own score. As `fewer.load(model, …).decode(manifest, out, …)`.
 
     Args:
         model: the recogniser: a Whisper, a folder of `fewer train`, or a bundle of `fewer adapt`.
         lm, lm_scale, ilm, ilm_scale, words, words_scale, ctc_scale, beam, length_exponent, reward, end_by, base,
-            language, task: as in `fewer.load`.
+            language, task, device, precision: as in `fewer.load`.
         manifest: the utterances, as `fewer.prepare` writes them.
         out: an N-best file (.jsonl) to write. Without it the lists are kept in memory.
         n_best: hypotheses of each utterance. Default: all of the beam.
@@ -163,6 +173,8 @@ def decode(
         base=base,
         language=language,
         task=task,
+        device=device,
+        precision=precision,
     )
     return loaded.decode(manifest, out, n_best=n_best, max_length=max_length, processes=processes)
 
@@ -175,6 +187,7 @@ def rescore(
     scale: float = 0.3,
     term: str = "rescore",
     model: str | Path | None = None,
+    device: str = "auto",
 ) -> NBestLists:
     """Add a language model's score to N-best lists and rank them anew.
 
@@ -185,11 +198,14 @@ def rescore(
         scale: the weight of its score; negative for one that is subtracted.
         term: the name of the new term.
         model: a model folder whose tokenizer an n-gram file uses.
+        device: as in `fewer.load`.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "nbest.jsonl" if out is None else Path(out)
         check_output(path)
-        count = rescore_lists(nbest, path, *load_lm_and_tokenizer(lm, model), term, scale)
+        count = rescore_lists(
+            nbest, path, *load_lm_and_tokenizer(lm, model, choose_placement(device).device), term, scale
+        )
         return NBestLists(path, count, None if out is not None else list(read_nbest(path)))
 
 
@@ -216,6 +232,8 @@ def tune(
     normalise: str | None = None,
     rules: Rules | None = None,
     processes: int = 1,
+    device: str = "auto",
+    precision: Precision = "auto",
 ) -> dict[str, TuneResult]:
     """Find λ1, λ2 and the length parameter with the fewest word errors on a dev set, in a handful of decodes.
 
@@ -243,6 +261,7 @@ def tune(
         normalise: as in `fewer.score`. Default: none; for Whisper english, or basic in other languages.
         rules: how errors are counted, as in `fewer.score`.
         processes: processes of this machine that divide a search (on Linux).
+        device, precision: as in `fewer.load`.
 
     Returns:
         The result of each method by its name ("sf", or the name of the folder): `wer`, `scales`, `converged` and so on.
@@ -253,7 +272,7 @@ def tune(
     with joined("cpu") as world:
         if world.size > 1:
             raise FewerError("fewer tune runs in one process; start it without torchrun")
-    recogniser = load_recogniser(model, language, task, cached=True)
+    recogniser = load_recogniser(model, language, task, True, choose_placement(device, precision))
     search = SearchOptions(recogniser.defaults.search.beam if beam is None else beam, max_length=max_length)
     normaliser = load_normaliser(normalise or recogniser.defaults.normaliser)
     metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
@@ -290,6 +309,8 @@ def adapt(
     normalise: str | None = None,
     language: str | None = None,
     task: Task = "transcribe",
+    device: str = "auto",
+    precision: Precision = "auto",
 ) -> BundleFacts:
     """Adapt a recogniser to a domain with text alone: language model, internal language model and scales in one folder.
 
@@ -317,6 +338,7 @@ def adapt(
         budget: decodes of the dev set for each method at most.
         normalise: as in `fewer.score`. Default: none; for Whisper english, or basic in other languages.
         language, task: of a multilingual Whisper.
+        device, precision: as in `fewer.load`.
 
     Returns:
         What the bundle's bundle.json says: `method`, `scales`, results on `dev` and `general`, …
@@ -338,5 +360,7 @@ def adapt(
         "normalise": normalise,
         "language": language,
         "task": task,
+        "device": device,
+        "precision": precision,
     }
     return adapt_recogniser(str(model), out, parse_config(AdaptOptions, values, "fewer adapt"))

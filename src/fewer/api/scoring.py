@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from fewer.api.arguments import check_choice, listed, paths
 from fewer.api.results import WordErrorRate
+from fewer.compute.device import Precision, choose_placement
 from fewer.data.spelling import Case
 from fewer.decoding.perplexity import measure
 from fewer.errors import FewerError
@@ -168,6 +169,8 @@ def perplexity(
     *,
     model: str | Path | None = None,
     case: Case = "none",
+    device: str = "auto",
+    precision: Precision = "auto",
 ) -> dict[str, dict[str, Any]]:
     """The perplexity of a language model, or of a recogniser's internal one, per token and per word.
 
@@ -176,12 +179,13 @@ def perplexity(
         text: text files (plain, gzip, xz) or manifests.
         model: the recogniser: of an internal language model, or whose tokenizer an n-gram file uses.
         case: spelling of the text: none, lower, upper or librispeech.
+        device, precision: as in `fewer.load`.
 
     Returns:
         For each text by its path: ppl_label, ppl_word, log_prob, labels, words, sentences.
     """
-    recogniser = None if model is None else full_name(model)
-    return {str(path): measure(lm, path, recogniser, case) for path in paths(text)}
+    recogniser, placement = None if model is None else full_name(model), choose_placement(device, precision)
+    return {str(path): measure(lm, path, recogniser, case, placement) for path in paths(text)}
 
 
 def _ranking(

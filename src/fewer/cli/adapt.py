@@ -52,6 +52,8 @@ def command(
     ] = None,
     language: Annotated[str | None, typer.Option(help="What is spoken, for a multilingual Whisper: en, de, …")] = None,
     task: options.Task = "transcribe",
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
 ) -> None:
     """Adapt a recogniser to a domain with text alone: language model, internal language model and scales in one folder.
 
@@ -80,6 +82,8 @@ def command(
         normalise=normalise,
         language=language,
         task=task,
+        device=device,
+        precision=precision,
     )
     facts = bundle.model_dump(mode="json")
     for line in summary(facts):

@@ -31,6 +31,8 @@ def command(
     language: options.Language = None,
     task: options.Task = "transcribe",
     processes: options.Processes = 1,
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
 ) -> None:
     """Decode a set: N-best lists with every term's own score.
 
@@ -40,7 +42,7 @@ def command(
     import fewer
     from fewer.compute.world import joined
 
-    with joined("cpu") as world:
+    with joined(device) as world:
         lists = fewer.decode(
             model,
             manifest,
@@ -62,6 +64,8 @@ def command(
             language=language,
             task=task,
             processes=processes,
+            device=device,
+            precision=precision,
         )
         if world.first:
             print(f"{out}: {len(lists)} utterances")

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fewer.cli import options
+
 
 def command(
     model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
@@ -18,11 +20,15 @@ def command(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="Another option of the method, such as units=50 or passes=4.")
     ] = None,
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
 ) -> None:
     """Estimate a recogniser's internal language model and print its perplexity."""
     import fewer
 
-    facts = fewer.estimate_ilm(model, out, method, train=train, dev=dev, change=change)
+    facts = fewer.estimate_ilm(
+        model, out, method, train=train, dev=dev, change=change, device=device, precision=precision
+    )
     for name, perplexity in facts.get("perplexity", {}).items():
         label, word = perplexity["ppl_label"], perplexity["ppl_word"]
         print(f"{method}: perplexity on {name} {label:.1f} per label, {word:.1f} per word")

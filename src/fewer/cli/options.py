@@ -30,3 +30,10 @@ Normalise = Annotated[
 ]
 Processes = Annotated[int, typer.Option(min=1, help="Processes of this machine that divide a search (on Linux).")]
 Beam = Annotated[int | None, typer.Option(help="Hypotheses kept. Default: 5 for Whisper, else 12.")]
+Device = Annotated[
+    str, typer.Option(help="Where models compute: auto (a GPU if there is one), cpu, cuda, cuda:1 or mps.")
+]
+Precision = Annotated[
+    Literal["auto", "float32", "bfloat16", "float16", "int8"],
+    typer.Option(help="Of the encoder: float32 (auto), bfloat16, float16 (GPUs) or int8 (Whisper on CPUs)."),
+]

@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from fewer.cli import options
+
 
 def command(
     lm: Annotated[str, typer.Argument(help="A folder of `fewer train`, an n-gram file, or a folder of `fewer ilm`.")],
@@ -16,6 +18,8 @@ def command(
         Literal["none", "lower", "upper", "librispeech"], typer.Option(help="Spelling of the text.")
     ] = "none",
     json: Annotated[Path | None, typer.Option(help="Write the numbers to this file as well.")] = None,
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
 ) -> None:
     """Print the perplexity per label and per word."""
     import fewer
@@ -25,7 +29,7 @@ def command(
         check_output(json)
     results: dict[str, dict[str, Any]] = {}
     for path in text:
-        results |= fewer.perplexity(lm, path, model=model, case=case)
+        results |= fewer.perplexity(lm, path, model=model, case=case, device=device, precision=precision)
         result = results[str(path)]
         print(
             f"{path}: perplexity {result['ppl_label']:.2f} per label, {result['ppl_word']:.2f} per word "

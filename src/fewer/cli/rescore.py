@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fewer.cli import options
+
 
 def command(
     nbest: Annotated[Path, typer.Argument(help="N-best file of `fewer decode`.")],
@@ -13,8 +15,10 @@ def command(
     scale: Annotated[float, typer.Option(help="Weight of the LM; negative for one that is to be subtracted.")] = 0.3,
     term: Annotated[str, typer.Option(help="Name of the new term.")] = "rescore",
     model: Annotated[Path | None, typer.Option(help="Model folder whose tokenizer an n-gram file uses.")] = None,
+    device: options.Device = "auto",
 ) -> None:
     """Add a language model's score to N-best lists and rank them anew."""
     import fewer
 
-    print(f"{out}: {len(fewer.rescore(nbest, lm, out, scale=scale, term=term, model=model))} utterances")
+    lists = fewer.rescore(nbest, lm, out, scale=scale, term=term, model=model, device=device)
+    print(f"{out}: {len(lists)} utterances")

@@ -1,7 +1,7 @@
 """fewer run: a full experiment."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,6 +16,13 @@ def command(
     gpu: Annotated[
         str, typer.Option(help="GPU to tell costs for in a dry run: A100, H100, V100, RTX-4090, …")
     ] = "A100",
+    device: Annotated[
+        str | None, typer.Option(help="Where models train and search: auto, cpu, cuda, cuda:1 or mps.")
+    ] = None,
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16", "int8"] | None,
+        typer.Option(help="Of encoders in estimation and search, as in `fewer decode`."),
+    ] = None,
 ) -> None:
     """Run an experiment: train, estimate internal LMs, tune, decode, score, and write its table.
 
@@ -31,4 +38,4 @@ def command(
     if dry_run:
         print(describe(config, find_gpu(gpu)))
         return
-    print_table(fewer.run(recipe, folder, change=change), config.paper)
+    print_table(fewer.run(recipe, folder, change=change, device=device, precision=precision), config.paper)

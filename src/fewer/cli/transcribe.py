@@ -56,6 +56,8 @@ def command(
         str | None, typer.Option(help="What is spoken, such as de; a multilingual Whisper detects it if not given.")
     ] = None,
     task: options.Task = "transcribe",
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
 ) -> None:
     """Transcribe audio files of any length, in windows that are cut at pauses.
 
@@ -87,6 +89,8 @@ def command(
         base=base,
         language=language,
         task=task,
+        device=device,
+        precision=precision,
     )
     with unfinished(paths) as journal:
         transcripts = loaded.transcribe(

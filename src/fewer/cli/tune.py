@@ -49,6 +49,8 @@ def command(
         typer.Option(help="How errors are counted, as in `fewer score`. Default: hubscr with a glm, else plain."),
     ] = None,
     processes: options.Processes = 1,
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
 ) -> None:
     """Find λ1, λ2 and the length parameter with the fewest word errors, in a handful of decodes.
 
@@ -77,6 +79,8 @@ def command(
         normalise=normalise,
         rules=rules,
         processes=processes,
+        device=device,
+        precision=precision,
     )
     for name, result in results.items():
         print(_line(name, result))

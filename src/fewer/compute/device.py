@@ -58,7 +58,7 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     """ "auto" is this process's GPU if there is one, else the CPU; so is "cuda", which must be there."""
     available = torch.cuda.device_count()
     if name == "auto":
-        return torch.device("cuda", local_rank % available) if available else torch.device("cpu")
+        return choose_device("cuda", local_rank) if available else torch.device("cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -68,8 +68,8 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
             raise FewerError(f"device: {name} asked for, but torch sees no GPU here; write device: cpu or auto")
         index = local_rank if device.index is None else device.index
         if index >= available:
-            whose = f" of process {local_rank}" if device.index is None and local_rank else ""
-            raise FewerError(f"device: there is no GPU {index}{whose}; torch sees {available} here, counted from 0")
+            asked = "each process needs a GPU of its own, and " if device.index is None else ""
+            raise FewerError(f"device: {asked}there is no GPU {index}: torch sees {available} here, counted from 0")
         return torch.device("cuda", index)
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise FewerError("device: mps asked for, but this is no Mac whose GPU torch can use; write device: cpu or auto")

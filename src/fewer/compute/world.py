@@ -63,17 +63,17 @@ def alone(device: str | torch.device = "cpu") -> World:
 
 
 @contextmanager
-def joined(device: str = "auto") -> Iterator[World]:
+def joined(device: str | torch.device = "auto") -> Iterator[World]:
     """Join the processes that torchrun started, or be alone; leave them at the end.
 
     Inside another `joined` it is the same processes, which are left where they were joined.
     """
     if distributed.is_initialized():
-        inside = choose_device(device, local_rank())
+        inside = _chosen(device)
         yield World(distributed.get_rank(), distributed.get_world_size(), inside)
         return
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    chosen = choose_device(device, local_rank())
+    chosen = _chosen(device)
     if size == 1:
         yield alone(chosen)
         return
@@ -88,3 +88,7 @@ def joined(device: str = "auto") -> Iterator[World]:
     finally:
         gc.collect()
         distributed.destroy_process_group()
+
+
+def _chosen(device: str | torch.device) -> torch.device:
+    return choose_device(device, local_rank()) if isinstance(device, str) else device

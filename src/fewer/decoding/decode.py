@@ -4,21 +4,24 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+import torch
 
+from fewer.compute.memory import Halving
 from fewer.compute.processes import divided
 from fewer.compute.world import World, alone
-from fewer.data.batches import UtteranceConfig
+from fewer.data.batches import Batch, UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.plan import Items
 from fewer.decoding.system import System
 from fewer.errors import FewerError
 from fewer.files import check_output, fingerprint
-from fewer.models.encoded import Encoded
+from fewer.models.encoded import Encoded, joined
 from fewer.progress import Bar
 from fewer.recognisers.recogniser import Recogniser
 from fewer.search.beam import SearchError, SearchOptions, beam_search
@@ -47,6 +50,12 @@ class EncodedBatch:
     utterances: list[Utterance]
     encoded: Encoded
 
+    def part(self, places: Sequence[int]) -> "EncodedBatch":
+        """Some of them."""
+        if len(places) == len(self.utterances):
+            return self
+        return EncodedBatch([self.utterances[place] for place in places], self.encoded.select(torch.tensor(places)))
+
 
 class EncodedSet(Sequence[EncodedBatch]):
     """The batches of (this process's share of) a set, each encoded whenever it is asked for, unless it is kept.
@@ -61,6 +70,9 @@ class EncodedSet(Sequence[EncodedBatch]):
         groups = [items for step in range(len(plan)) for items in plan.group(step, world.rank, world.size)]
         self.groups = [items for items in groups if len(items)]
         self.marks = fingerprint(recogniser.encoded_by, manifest.path)
+        self.halving = Halving()
+        self.reading = ThreadPoolExecutor(1)
+        self.ahead: dict[int, Future[Batch]] = {}  # batches that are being read
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -69,14 +81,28 @@ class EncodedSet(Sequence[EncodedBatch]):
         items = self.groups[index]
         utterances = [_utterance(item, self.manifest[item]) for item in items.tolist()]
         ids = [utterance.id for utterance in utterances]
-        encoded = Encoded(**self.kept.get(fingerprint(self.marks, *ids)[:32], lambda: self._encode(items)))
+        key = fingerprint(self.marks, *ids)[:32]
+        kept = self.kept.get(key, lambda: self._encode(index).tensors())
+        encoded = Encoded(**{name: tensor.to(self.recogniser.device) for name, tensor in kept.items()})
         for id, frames in zip(ids, encoded.lengths.tolist(), strict=True):
             if frames < 1:
                 raise FewerError(f"utterance {id} is too short: the encoder leaves no frame of it")
         return EncodedBatch(utterances, encoded)
 
-    def _encode(self, items: Items) -> dict[str, Tensor]:
-        return self.recogniser.encode(self.batches.load(items, 1)).tensors()
+    def _encode(self, index: int) -> Encoded:
+        """The batch was read ahead, perhaps; while a GPU encodes it and searches, the next one is."""
+        ready = self.ahead.pop(index, None)
+        batch = self._load(self.groups[index]) if ready is None else ready.result()
+        if self.recogniser.device.type != "cpu" and index + 1 < len(self):
+            self.ahead[index + 1] = self.reading.submit(self._load, self.groups[index + 1])
+
+        def encode(items: Items) -> Encoded:
+            return self.recogniser.encode(batch if len(items) == len(batch.ids) else self._load(items))
+
+        return joined(list(self.halving(encode, self.groups[index])))
+
+    def _load(self, items: Items) -> Batch:
+        return self.batches.load(items, 1)
 
     def __enter__(self) -> "EncodedSet":
         for index in range(len(self)):
@@ -120,17 +146,26 @@ def search_set(
     fusion = system.fusion(scales, scorers)
     tokenizer = system.recogniser.tokenizer
 
+    halving = Halving()
+
     def search(rank: int, size: int) -> Iterator[tuple[int, NBest]]:
         for place in range(rank, len(batches), size):
             batch = batches[place]
-            limits = system.recogniser.max_lengths(batch.encoded)
-            try:
-                lists = beam_search(fusion, batch.encoded, limits, options, tokenizer.decode)
-            except SearchError as error:
-                raise FewerError(f"utterance {batch.utterances[error.index].id}: {error.problem}") from error
-            for utterance, hypotheses in zip(batch.utterances, lists, strict=True):
-                yield utterance.index, NBest(utterance.id, hypotheses, utterance.ref, utterance.speaker)
+            for lists in halving(partial(found, batch), range(len(batch.utterances))):
+                yield from lists
 
+    def found(whole: EncodedBatch, places: Sequence[int]) -> list[tuple[int, NBest]]:
+        batch = whole.part(places)
+        limits = system.recogniser.max_lengths(batch.encoded)
+        try:
+            lists = beam_search(fusion, batch.encoded, limits, options, tokenizer.decode)
+        except SearchError as error:
+            raise FewerError(f"utterance {batch.utterances[error.index].id}: {error.problem}") from error
+        pairs = zip(batch.utterances, lists, strict=True)
+        return [(u.index, NBest(u.id, hypotheses, u.ref, u.speaker)) for u, hypotheses in pairs]
+
+    if processes > 1 and system.recogniser.device.type != "cpu":
+        raise FewerError(f"--processes {processes}: processes share a CPU; on a GPU, give 1")
     return divided(search, min(processes, len(batches)))
 
 

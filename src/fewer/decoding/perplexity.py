@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from fewer.compute.device import CPU, Placement
 from fewer.errors import FewerError
 from fewer.files import read_json
 from fewer.ilm.estimate import ilm_perplexity
@@ -12,12 +13,14 @@ from fewer.recognisers.loader import load_recogniser
 from fewer.store.lms import load_lm_and_tokenizer
 
 
-def measure(lm: str | Path, text: Path, model: str | Path | None = None, case: str = "none") -> dict[str, Any]:
+def measure(
+    lm: str | Path, text: Path, model: str | Path | None = None, case: str = "none", placement: Placement = CPU
+) -> dict[str, Any]:
     """Per label and per word; an internal LM that hears the utterance needs a manifest as text."""
     if not (Path(lm) / FACTS).exists():
-        return text_perplexity(*load_lm_and_tokenizer(lm, model), text, case)
+        return text_perplexity(*load_lm_and_tokenizer(lm, model, placement.device), text, case)
     if model is None:
         raise FewerError(f"{lm} is an internal LM: give its recogniser with --model")
     config = read_json(Path(lm) / FACTS)["config"]
-    recogniser = load_recogniser(model, config.get("language"), config.get("task", "transcribe"), cached=True)
+    recogniser = load_recogniser(model, config.get("language"), config.get("task", "transcribe"), True, placement)
     return ilm_perplexity(recogniser, lm, text, case)

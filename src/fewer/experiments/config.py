@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from fewer.compute.device import Precision
 from fewer.config import Config
 from fewer.ilm.registry import all_methods, check_method
 from fewer.report.methods import WITHOUT_ILM, facts_of
@@ -119,6 +120,8 @@ class ExperimentConfig(Config):
     beam: int = Field(default=12, ge=1)
     end_scored_by: tuple[Literal["aed", "lm", "ilm"], ...] | None = Field(default=None, min_length=1)  # the end label
     processes: int = Field(default=1, ge=1)  # of this machine that train and search together
+    device: str = "auto"  # of training and search: auto (a GPU if there is one), cpu, cuda, cuda:1 or mps
+    precision: Precision = "auto"  # of encoders in estimation and search
     encodings: Path | None = None  # where a Whisper's encoder states are kept, to share them between rows and runs
     tuning: TuneOptions = TuneOptions()
     normaliser: str = "none"  # of `fewer score`

@@ -66,23 +66,24 @@ QUICK = Size(
 )
 
 
-def demo(folder: str | Path = "demo", quick: bool = False, seed: int = 1) -> dict[str, Any]:
+def demo(folder: str | Path = "demo", quick: bool = False, seed: int = 1, device: str = "auto") -> dict[str, Any]:
     """Make the corpus, run the experiment, write tables and FOLDER/report.html; returns the results."""
     folder = Path(folder).resolve()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # nets so small gain nothing from more, and lose much where others want the cores too
     try:
-        return _demo(folder, quick, seed)
+        return _demo(folder, quick, seed, device)
     finally:
         torch.set_num_threads(threads)
 
 
-def _demo(folder: Path, quick: bool, seed: int) -> dict[str, Any]:
+def _demo(folder: Path, quick: bool, seed: int, device: str) -> dict[str, Any]:
     corpus = folder / "corpus"
     size = QUICK if quick else Size()
     say("Source domain: transcribed speech of home-assistant commands. Target domain: text of harbour announcements.")
     make_corpus(corpus, size.corpus.model_copy(update={"seed": seed}))
-    experiment = Experiment(demo_experiment(corpus, folder, size, seed), folder / "run")
+    config = demo_experiment(corpus, folder, size, seed).model_copy(update={"device": device})
+    experiment = Experiment(config, folder / "run")
     results = experiment.run()
     write_attention(experiment.recogniser("aed"), corpus / "target-dev.jsonl", folder / "run" / "attention.json")
     write_tables(results, folder / "run")

@@ -14,6 +14,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from fewer.compute.device import Placement, choose_placement
 from fewer.config import parse_config, read_yaml
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
@@ -103,7 +106,8 @@ class Experiment:
         """Note the configuration; refuse a folder that holds another experiment. It may go on in more processes."""
         path, now = self.folder / "experiment.json", json.loads(self.config.model_dump_json())
         there = read_json_object(path) if path.exists() else now
-        if changed := [key for key in now if there.get(key) != now[key] and key != "processes"]:
+        there = {"precision": "auto"} | there  # of an older version
+        if changed := [key for key in now if there.get(key) != now[key] and key not in ("processes", "device")]:
             raise FewerError(
                 f"{self.folder} holds a run with another configuration ({', '.join(changed)} differ); "
                 "give another folder, or delete it to start anew"
@@ -121,6 +125,20 @@ class Experiment:
         known[name] = round(known.get(name, 0.0) + spent, 1)
         write_json(self.folder / "seconds.json", known)
         self.seconds = known
+
+    @cached_property
+    def placement(self) -> Placement:
+        return choose_placement(self.config.device, self.config.precision)
+
+    @property
+    def _gpus(self) -> int:
+        """GPUs that may be used: each process that trains has its own."""
+        return torch.cuda.device_count() if self.placement.device.type == "cuda" else 0
+
+    @property
+    def _searching(self) -> int:
+        """Processes that divide a search: on a GPU one, whose batches are as large as its memory allows."""
+        return self.config.processes if self.placement.device.type == "cpu" else 1
 
     @property
     def tokenizer_path(self) -> Path:
@@ -155,7 +173,7 @@ class Experiment:
         config = self._train_config(name, source.train)
         if not (folder / WEIGHTS).exists():
             say(f"training {name}")
-            train_together(config, folder, self.config.processes)
+            train_together(config, folder, min(self.config.processes, self._gpus or self.config.processes))
         elif folder != own:
             _check_same(config, folder)
         if folder != own and (folder / CURVES).exists():  # the report shows what is in the run folder
@@ -166,6 +184,8 @@ class Experiment:
     def _train_config(self, name: str, values: dict[str, Any]) -> TrainConfig:
         """Laid over its `base`; an external LM to train with and a recogniser to start from may be the experiment's."""
         values = {"seed": self.config.seed, **train_values(values), "tokenizer": str(self.tokenizer_path)}
+        if self.config.device != "auto":
+            values["device"] = self.config.device
         if external := values.get("external_lm"):
             values["external_lm"] = {**external, "model": str(self.lm(external["model"]))}
         if (initial := values.get("initial")) in self.config.recognisers:
@@ -210,7 +230,7 @@ class Experiment:
             if row.subtract is not None:
                 subtract_lm(model, chosen, self.lm(row.subtract), folder, self._dev)
             else:
-                estimate_ilm(model, chosen, folder, config.train, self._dev)
+                estimate_ilm(model, chosen, folder, config.train, self._dev, self.placement)
         return folder
 
     def _means(self, recogniser: str) -> Path | None:
@@ -249,7 +269,7 @@ class Experiment:
 
     def _loaded(self, name: str) -> Any:
         if name not in self._recognisers:
-            recogniser = load_recogniser(self.recogniser(name), cached=True)
+            recogniser = load_recogniser(self.recogniser(name), cached=True, placement=self.placement)
             if self.config.encodings is not None:
                 recogniser.keep_encodings(self.config.encodings)
             self._recognisers[name] = recogniser
@@ -300,7 +320,7 @@ class Experiment:
 
     def _method(self, row: Row, batches: EncodedSet) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
-        method = tuning_method(row.key, system, batches, search, self._marks(system), self.config.processes)
+        method = tuning_method(row.key, system, batches, search, self._marks(system), self._searching)
         return replace(method, options=row.tuning)
 
     def _second_pass_method(self, row: Row, batches: EncodedSet) -> Method:
@@ -335,7 +355,7 @@ class Experiment:
         say(f"{row.label} on {set_name}")
         manifest = self.config.sets[set_name]
         if not row.second_pass:
-            decode(system, manifest, path, scales.terms, options, processes=self.config.processes, info=info)
+            decode(system, manifest, path, scales.terms, options, processes=self._searching, info=info)
             return
         found = united([list(read_nbest(source)) for source in sources])
         encode = partial(encode_set, System(system.recogniser), Manifest(manifest, transcripts=False))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fewer.compute.device import Placement
+from fewer.compute.device import CPU, Placement
 from fewer.compute.world import World, joined
 from fewer.data.batches import Batch, UtteranceConfig
 from fewer.data.lines import read_raw_lines
@@ -37,20 +37,23 @@ def estimate_ilm(
     out: str | Path,
     train: str | Path | None = None,
     dev: str | Path | None = None,
+    placement: Placement = CPU,
 ) -> dict[str, Any]:
     """Estimate, write the folder `out`, and return what its ilm.json says.
 
     train: manifest of the recogniser's training set (any audio will do for `distilled`, any transcripts for the other
     trained contexts; separate LMs are trained on its transcripts). dev: for the perplexity, and for when to stop.
+    placement: of a model that is not loaded.
     """
     out, method = Path(out), all_methods()[config.method]
     if method.needs and train is None:
         raise FewerError(f"{config.method} is estimated on the training set: give its manifest with --train")
     if "dev" in method.needs and dev is None:
         raise FewerError(f"{config.method} is trained until it no longer improves: give a manifest with --dev")
-    with joined("cpu") as world, exclusive(out, first=world.first):
+    device = placement.device if isinstance(model, str | Path) else model.device
+    with joined(device) as world, exclusive(out, first=world.first):
         if isinstance(model, str | Path):
-            model = load_recogniser(model, config.language, config.task, cached=True, placement=Placement(world.device))
+            model = load_recogniser(model, config.language, config.task, cached=True, placement=placement)
         if (reason := method.supports(model)) is not None:
             raise FewerError(f"{config.method} {reason}")
         options = model.ilm_options(method.trained)

@@ -1,9 +1,11 @@
 """What an encoder says of a batch of utterances."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,21 @@ class Encoded:
 
     def select(self, utterances: Tensor) -> "Encoded":
         """The given utterances only, cut to the longest of them."""
+        utterances = utterances.to(self.states.device)
         longest = int(self.attended[utterances].max()) if len(utterances) else 0
         heard = None if self.heard is None else self.heard[utterances]
         return Encoded(self.states[utterances, :longest], self.lengths[utterances], heard)
+
+
+def joined(parts: Sequence[Encoded]) -> Encoded:
+    """The utterances of all parts, padded to the longest."""
+    if len(parts) == 1:
+        return parts[0]
+    longest = max(part.states.shape[1] for part in parts)
+    states = [functional.pad(part.states, (0, 0, 0, longest - part.states.shape[1])) for part in parts]
+    lengths = torch.cat([part.lengths for part in parts])
+    heard = None if parts[0].heard is None else torch.cat([part.attended for part in parts])
+    return Encoded(torch.cat(states), lengths, heard)
 
 
 def length_mask(lengths: Tensor, longest: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fewer.compute.memory import how_many
 from fewer.compute.precision import FLOATS, reduced
 from fewer.config import read_yaml
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
@@ -14,6 +15,7 @@ from fewer.data.manifest import Manifest
 from fewer.errors import FewerError
 from fewer.files import fingerprint
 from fewer.models.aed_scorer import AedScorer
+from fewer.models.attention import PIECES
 from fewer.models.context import Context
 from fewer.models.ctc_prefix import CtcPrefixScorer
 from fewer.models.decoder import InternalLm
@@ -45,9 +47,23 @@ class AedRecogniser(Recogniser):
     def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
         """Without augmentation; features of whole sets through the cache of its training, if it has one."""
         features = self.features.cached(manifest.path, manifest) if self.loaded.cached else self.features
-        longest = float(manifest.durations.max()) / features.frame_shift if len(manifest) else 0.0
-        config = config.model_copy(update={"max_size": max(config.max_size, int(longest) + 2), "allow_unknown": True})
+        seconds = float(manifest.durations.max()) if len(manifest) else 0.0
+        frames, most = int(seconds / features.frame_shift) + 2, how_many(self.device, self.footprint(seconds))
+        update: dict[str, Any] = {"max_size": max(config.max_size, frames), "allow_unknown": True}
+        if most is not None:
+            update |= {"max_size": most * frames, "max_sequences": most}
+        config = config.model_copy(update=update)
         return UtteranceBatches(manifest, features, self.tokenizer if transcripts else None, config)
+
+    def footprint(self, seconds: float) -> float:
+        """The encoder's widest layer at the full rate; attention's values, keys and, for each hypothesis, energies."""
+        config, beam = self.aed.config, self.defaults.search.beam
+        frames = seconds / self.features.frame_shift
+        widest = max(2 * config.encoder.filters * config.encoder.features, 8 * config.encoder.size)
+        projected = 4 * config.decoder.size + config.decoder.readout
+        attended = projected + config.energy + beam * config.energy / PIECES
+        scores = 8 * beam * self.tokenizer.size
+        return 4 * (frames * widest + frames / config.encoder.reduction * attended + scores)
 
     def encode(self, batch: Batch) -> Encoded:
         return self._encode(batch.features, batch.feature_lengths)

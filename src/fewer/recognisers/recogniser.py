@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from fewer.compute.memory import how_many
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.style import Look, PlainStyle, Style
@@ -68,7 +69,7 @@ class Recogniser(ABC):
     defaults: Defaults = Defaults()
     sampling_rate: int  # of what it listens to
     longest: float = 30.0  # seconds that it should hear at once
-    at_once: int = 16  # utterances that should be searched together
+    at_once: int = 16  # utterances that should be searched together on a CPU
     suppress: Tensor | None = None  # (V,) labels that never come
     suppress_first: Tensor | None = None  # (V,) the same for the first label
     encodings: KeptTensors | None = None  # where encoder states are kept
@@ -84,6 +85,14 @@ class Recogniser(ABC):
     @abstractmethod
     def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
         """The utterances of a manifest as batches of what it hears; with labels if there are `transcripts`."""
+
+    @abstractmethod
+    def footprint(self, seconds: float) -> float:
+        """Bytes that an utterance takes while it is encoded and searched, about."""
+
+    def together(self, seconds: float) -> int:
+        """Utterances of this length that should be searched together: on a GPU, as many as its free memory holds."""
+        return how_many(self.device, self.footprint(seconds)) or self.at_once
 
     @abstractmethod
     def encode(self, batch: Batch) -> Encoded:

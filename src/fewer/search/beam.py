@@ -66,11 +66,12 @@ def beam_search(
     to_text: Callable[[Sequence[int]], str] = lambda tokens: " ".join(map(str, tokens)),
 ) -> list[tuple[Hypothesis, ...]]:
     """N-best lists of all utterances, best first. max_lengths: (B,) labels at most, end label counted."""
+    device = fusion.device
     if options.max_length is not None:
         max_lengths = max_lengths.clamp_max(options.max_length)
     if len(max_lengths) and int(max_lengths.min()) < 1:
         raise SearchError(int(max_lengths.argmin()), "it may have no label: is it empty?")
-    device = max_lengths.device
+    max_lengths = max_lengths.to(device)
     crowd = 1.0 if free_to_ask(max_lengths) else CROWD
     finished: list[tuple[list[int], Beam]] = []
     with torch.inference_mode():

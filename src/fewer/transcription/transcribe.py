@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fewer.compute.memory import Halving
 from fewer.data.stream import ArrayStream, AudioStream
 from fewer.decoding.system import Search, System
 from fewer.decoding.tunable import identity
@@ -112,6 +113,7 @@ class Transcriber:
                 f"windows of {self.longest:g} s, cut in their last {self.tail:g} s: "
                 f"this recogniser hears up to {able:g} s at once, and the search must be shorter than the window"
             )
+        self.halving = Halving("window")
         self.journal: Journal | None = None
         if journal is not None:
             settings = (repr(search.scales), repr(options))
@@ -145,7 +147,9 @@ class Transcriber:
         yield len(transcripts)
 
     def _most(self) -> int:
-        return min(BATCH, self.recogniser.at_once)
+        """Windows that are heard together."""
+        together = self.recogniser.together(self.longest)
+        return together if self.recogniser.device.type != "cpu" else min(BATCH, together)
 
     def _windows(self, recording: Recording, transcript: Transcript) -> Iterator[Window]:
         for window in cut_windows(self._blocks(recording, transcript), self.rate, self.longest, self.tail):
@@ -212,7 +216,7 @@ class Transcriber:
     def hear(self, windows: Sequence[Window]) -> list[list[Segment]]:
         """The segments of each window: one, or several if it had to be divided."""
         if not self.recogniser.must_detect:
-            return self._hear(windows)
+            return [segments for part in self.halving(self._hear, windows) for segments in part]
         found: list[list[Segment]] = [[] for _ in windows]
         for language in dict.fromkeys(window.language for window in windows):
             places = [place for place, window in enumerate(windows) if window.language == language]
@@ -231,9 +235,10 @@ class Transcriber:
         if not loud:
             return found
         encoded = self.recogniser.listen([windows[index].samples for index in loud])
-        no_speech = self.recogniser.no_speech(encoded)
+        said = self.recogniser.no_speech(encoded)
+        no_speech = None if said is None else said.cpu()
         seconds = torch.tensor([len(windows[index].samples) / self.rate for index in loud])
-        limits = torch.minimum(self.recogniser.max_lengths(encoded), (LABELS * (1 + seconds)).long())
+        limits = torch.minimum(self.recogniser.max_lengths(encoded).cpu(), (LABELS * (1 + seconds)).long())
         doubtful = torch.zeros(len(loud), dtype=torch.bool) if no_speech is None else no_speech > self.options.no_speech
         best = self._search(encoded, limits, doubtful)
         checked = self._checked([windows[index] for index in loud], best, encoded, limits)

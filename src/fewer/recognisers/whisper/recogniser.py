@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fewer.compute.device import CPU, Placement
+from fewer.compute.memory import how_many
 from fewer.compute.precision import reduced
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
@@ -109,8 +110,7 @@ class WhisperRecogniser(Recogniser):
         self.alignment_heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
         self.sampling_rate = self.features.sampling_rate
         self.longest = self.features.max_samples / self.sampling_rate
-        heard = 2 * self.attention.size * self.encoder.states * 4  # bytes of an utterance
-        self.at_once = max(1, min(AT_ONCE, HEARD // heard))
+        self.at_once = max(1, min(AT_ONCE, HEARD // self._heard))
         self.must_detect = detect and language is None and bool(self.languages)
         self._speak(language)
 
@@ -129,11 +129,24 @@ class WhisperRecogniser(Recogniser):
 
         transcripts: they are there, and wanted as labels.
         """
-        most = min(config.max_sequences, self.at_once)
+        most = how_many(self.device, self.footprint(self.longest)) or min(config.max_sequences, self.at_once)
         longest = self.features.max_frames + int(TOO_LONG / self.features.frame_shift)
         update = {"max_size": max(config.max_size, most * longest), "max_sequences": most}  # all are padded to 30 s
         tokenizer = self.tokenizer if transcripts else None
         return UtteranceBatches(manifest, self.features, tokenizer, config.model_copy(update=update))
+
+    @property
+    def _heard(self) -> int:
+        """Bytes of the keys and values of an utterance's encoder states."""
+        return 2 * self.attention.size * self.encoder.states * 4
+
+    def footprint(self, seconds: float) -> float:
+        """Whatever its length: all is padded to 30 s. Keys and values of the encoder states and, under two contexts, of
+        half of the longest hypotheses; what a layer of the encoder makes; scores."""
+        beam, states = self.defaults.search.beam, self.encoder.states
+        past = 2 * 2 * self.attention.size * beam * self.decoder.positions / 2
+        layer = states * (10 * self.decoder.size + self.encoder.config.encoder_attention_heads * states)
+        return self._heard + 4 * (past + layer + 8 * beam * self.tokenizer.size)
 
     def encode(self, batch: Batch) -> Encoded:
         return self._encode(batch.features, batch.feature_lengths)
