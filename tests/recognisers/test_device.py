@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from fewer.compute.device import Placement
+from fewer.decoding.forced import context_scores
 from fewer.decoding.system import System
 from fewer.ilm.methods.mini_lstm import MiniLstmContext
 from fewer.models.context import ConstantContext, Context, FixedAudioContext
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
+from fewer.search.nbest import Hypothesis
 from tests.compute.fake_device import NAME, Counting, on_fake
 from tests.models.small import randomise
 from tests.recognisers.tiny import noises
@@ -85,3 +87,19 @@ def test_the_encoder_takes_batches(placed: WhisperRecogniser) -> None:
             placed.listen(noises(utterances))
         counts.append(count.kernels.total())
     assert counts[0] == counts[1]
+
+
+def test_the_encoder_in_float16(tiny: Path, whisper: WhisperRecogniser) -> None:
+    half = load_whisper(tiny, placement=Placement(torch.device(NAME, 0), "float16"))
+    expected, found = whisper.listen(noises(2)).states, half.listen(noises(2)).states
+    assert found.dtype == torch.float32
+    assert 0 < float((found.cpu() - expected).norm() / expected.norm()) < 0.01
+    assert half.fingerprint == whisper.fingerprint
+    assert half.encoded_by != whisper.encoded_by
+
+
+def test_what_a_context_says_of_given_hypotheses(whisper: WhisperRecogniser, placed: WhisperRecogniser) -> None:
+    hypotheses = [Hypothesis("", (5, 6, 7), {}, 4, 0.0), Hypothesis("", (5, 9), {}, 3, 0.0)]
+    for context in contexts(whisper).values():
+        expected = context_scores(whisper, context, hypotheses)
+        assert context_scores(placed, on_fake(context), hypotheses) == pytest.approx(expected, abs=1e-3)

@@ -37,11 +37,11 @@ def context_scores(
     lm = recogniser.language_model(context)
     heard = None if encoded is None else encoded.select(torch.tensor([utterance]))
     hidden = lm.hidden(labels.to(recogniser.device), heard)  # (H, N, D)
-    where = torch.tensor(list(first.values()))  # (prefixes, 2)
+    where = torch.tensor(list(first.values()), device=hidden.device)  # (prefixes, 2)
     logits = lm.logits(hidden[where[:, 0], where[:, 1]]).cpu()  # (prefixes, V)
     for mask, these in ((recogniser.suppress_first, logits[:1]), (recogniser.suppress, logits[1:])):
         if mask is not None:
-            these.index_fill_(1, mask.nonzero().flatten(), float("-inf"))
+            these.index_fill_(1, mask.cpu().nonzero().flatten(), float("-inf"))
     total = logits.logsumexp(-1)  # (prefixes,)
     return [_sum(tokens, places, logits, total, end, end_scored) for tokens in rows]
 
