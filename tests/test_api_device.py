@@ -16,18 +16,18 @@ __all__ = ["fake"]
 
 def test_transcribing_gives_the_same(tiny: Path, tmp_path: Path, fake: str) -> None:
     (tmp_path / "words.txt").write_text("cat\t1.5\nthe hat\n")
-    audio = [torch.cat(noises(3)), noises(1, seed=5)[0]]
-    options = {"words": tmp_path / "words.txt", "beam": 3}
+    audio = noises(2)
+    options = {"words": tmp_path / "words.txt", "beam": 2}
     expected = fewer.load(tiny, device="cpu", **options).transcribe(audio)
     model = fewer.load(tiny, device=fake, **options)
     assert model.recogniser.device.type == fake
     with Counting() as count:
-        found = [one.to_json() for one in model.transcribe(audio)]
+        found = [(one.text, one.words) for one in model.transcribe(audio)]
     assert count.kernels
-    for ours, theirs in zip(found, expected, strict=True):
-        other = theirs.to_json()
-        assert ours["text"] == other["text"]
-        assert [s["words"] for s in ours["segments"]] == [s["words"] for s in other["segments"]]
+    assert any(text for text, _ in found)
+    for (text, words), theirs in zip(found, expected, strict=True):
+        assert text == theirs.text
+        assert [(word.text, word.start) for word in words] == [(word.text, word.start) for word in theirs.words]
 
 
 def test_decoding_tuning_rescoring_and_perplexity(tones: Path, tmp_path: Path, fake: str) -> None:
