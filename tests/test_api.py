@@ -276,7 +276,10 @@ def test_errors_are_exceptions(tones: Path, tmp_path: Path) -> None:
         (lambda: untyped.tokenizer(tones / "train.txt", tmp_path / "t.json", kind="letters"), "kind is 'letters'"),
         (lambda: untyped.prepare("librispeech", tmp_path, tmp_path / "out", case="low"), "case is 'low'; it must be"),
         (lambda: fewer.prepare("librispeech", tmp_path / "no", tmp_path / "out", case="lower"), "there is no folder"),
-        (lambda: fewer.load(tones / "aed", device="cuda"), "device is 'cuda'; it must be one of auto, cpu"),
+        (
+            lambda: fewer.load(tones / "aed", device="toaster"),
+            "device: 'toaster' is not a device; write auto, cpu, cuda",
+        ),
         (lambda: fewer.write_report(tmp_path), "has no results"),
     ):
         with pytest.raises(fewer.FewerError, match=complaint):
