@@ -201,6 +201,7 @@ def test_a_bundle_is_added_in_three_lines(parts: Parts, tmp_path: Path) -> None:
         base=Base(source=str(parts.base), fingerprint=whisper.fingerprint, tokenizer=whisper.tokenizer.fingerprint),
         method="zero",
         scales=SCALES,
+        share=0.5,
         length=Length(exponent=1.0, reward=0.2),
         lm="lm.safetensors",
         ilm="ilm",

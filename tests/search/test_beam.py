@@ -151,6 +151,8 @@ def test_what_suppressed_labels_leave_is_exact_however_much_they_have() -> None:
         ([], 8, False),
         (([1, 2, 3, 4] * 2 + [1, 2, 3, 5]) * 2 + [1, 2, 3, 6, 1, 2, 3, 7], 4, True),  # with another comma
         ([label for new in range(10, 20) for label in (1, 2, 3, new)], 4, False),  # in every battle, in every march
+        ([*range(20, 29), *range(20, 22), *range(23, 29)] * 3, 8, True),  # I'm not going to talk. I'm going to talk.
+        ([*range(20, 29), *range(20, 22), *range(23, 29)] * 2, 8, False),
     ],
 )
 def test_what_counts_as_a_loop(labels: list[int], longest: int, expected: bool) -> None:

@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from fewer.errors import FewerError
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.forced import forced_scores
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import LengthPolicy
-from fewer.search.rules import Centring, EndScoredBy, Rule, Suppression
+from fewer.search.rules import Centring, EndScoredBy, Mixing, Rule, Step, Suppression
 from fewer.search.scorer import TreeState, first_labels
 from tests.search.toys import TableScorer
 
@@ -152,3 +153,27 @@ def test_a_language_model_that_is_centred_does_not_reward_skipping() -> None:
     centred = Fusion(fused, {"aed": 1.0, "lm": 0.3}, END, [Centring(end_scored_by=["aed"]), EndScoredBy(["aed"])])
     best = [beam_search(fusion, range(1), limits, options)[0][0].tokens for fusion in (alone, skipping, centred)]
     assert best == [said, (8,), said]
+
+
+def test_a_mixture_is_one_of_probabilities_and_bounds_what_the_lm_takes_away() -> None:
+    torch.manual_seed(0)
+    spread = torch.tensor([1.0, 20.0, 1.0])[:, None, None]  # this LM is very sure, and often wrong
+    log_probs = (spread * torch.randn(3, 50, 12)).log_softmax(-1)
+    before, share = log_probs.clone(), 0.3
+    Mixing(share).score(log_probs, Step(("aed", "lm", "ilm"), (True, True, True), END, False))
+    assert torch.equal(log_probs[[0, 2]], before[[0, 2]])
+    torch.testing.assert_close(log_probs[1].exp(), share * before[1].exp() + (1 - share) * before[2].exp())
+    torch.testing.assert_close(log_probs[1].exp().sum(-1), torch.ones(50))
+    assert float((before[1] - before[2]).min()) < -20
+    assert float((log_probs[1] - log_probs[2]).min()) >= torch.tensor(1 - share).log() - 1e-5
+
+
+def test_there_is_no_mixture_without_an_internal_lm_or_with_scores_of_words() -> None:
+    log_probs = torch.randn(2, 4, 6).log_softmax(-1)
+    before = log_probs.clone()
+    Mixing(0.5).score(log_probs, Step(("aed", "lm"), (True, True), END, False))
+    Mixing(0.5).score(log_probs, Step(("ilm", "lm"), (True, False), END, False))
+    assert torch.equal(log_probs, before)
+    for share in (0.0, 1.0, 1.5):
+        with pytest.raises(FewerError, match="between 0 and 1"):
+            Mixing(share)

@@ -135,6 +135,7 @@ class Adaptation:
             length=Length(**asdict(scales.length)),
             end_scored_by=self.defaults.end_scored_by,
             centred=self.defaults.centred,
+            share=self.defaults.share,
             beam=options.beam,
             text=text,
             **facts,

@@ -69,6 +69,7 @@ class BundleFacts(Config):
     length: Length = Length()
     end_scored_by: tuple[str, ...] | None = None  # terms that score the end label; None: the recogniser's own default
     centred: bool | None = None  # the LMs are, so that length is not paid for; None: the recogniser's own default
+    share: float = Field(default=0.0, ge=0, lt=1)  # of the LM, where it is mixed with the ILM; 0: it is not
     beam: int = Field(default=5, ge=1, le=1000)
     lm: str | None = None  # file or folder in the bundle
     ilm: str | None = None  # folder in the bundle
@@ -181,7 +182,7 @@ def load_bundle(
         check_part(folder, Path(path), facts.checksums)
     models = (used.get("lm"), used.get("ilm"))
     policy: dict[str, Any] = {"end_scored_by": facts.end_scored_by if end_by is None else end_by}
-    policy["centred"] = facts.centred
+    policy |= {"centred": facts.centred, "share": facts.share}
     system = load_system(recogniser, *models, words=used.get("words"), **policy)
     system.names["model"] = str(folder)
     return Bundle(folder, facts, system)

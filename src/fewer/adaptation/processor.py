@@ -76,19 +76,24 @@ class FusionProcessor(LogitsProcessor):
         cls,
         model: Any,
         lm: str | Path | None = None,
-        lm_scale: float = 0.1,
+        lm_scale: float | None = None,
         ilm: str | Path | None = None,
-        ilm_scale: float = 0.05,
+        ilm_scale: float | None = None,
         words: str | Path | None = None,
-        words_scale: float = 1.0,
+        words_scale: float | None = None,
         length: LengthPolicy = LengthPolicy(),
         language: str | None = None,
         task: str = "transcribe",
     ) -> "FusionProcessor":
-        """A language model, an internal LM that is subtracted, and rewarded terms, for a given Whisper."""
-        given = {"lm": (lm, lm_scale), "ilm": (ilm, ilm_scale), "words": (words, words_scale)}
-        scales = signed({term: scale for term, (source, scale) in given.items() if source is not None})
+        """A language model, an internal LM that is subtracted, and hotwords, for a given Whisper.
+
+        Scales that are not given are as usual for it.
+        """
         system = load_system(around_whisper(model, language, task), lm, ilm, words=words)
+        sources = {"lm": lm, "ilm": ilm, "words": words}
+        usual = system.recogniser.defaults.scales([term for term, source in sources.items() if source is not None])
+        given = {"lm": lm_scale, "ilm": ilm_scale, "words": words_scale}
+        scales = signed(usual | {term: scale for term, scale in given.items() if term in usual and scale is not None})
         return cls(system, scales, length)
 
     @torch.no_grad()

@@ -19,7 +19,7 @@ from fewer.recognisers.loader import load_recogniser
 from fewer.recognisers.recogniser import Recogniser
 from fewer.search.beam import SearchOptions
 from fewer.search.fusion import Fusion
-from fewer.search.rules import Centring, EndScoredBy, NoLoops, Rule, Suppression
+from fewer.search.rules import Centring, EndScoredBy, Mixing, NoLoops, Rule, Suppression
 from fewer.search.scorer import Scorer
 from fewer.store.lms import load_lm
 from fewer.store.word_ngram import WordStyle, label_pieces
@@ -37,6 +37,7 @@ class System:
     names: dict[str, str] = field(default_factory=dict)  # what was loaded, for the N-best file's header
     words: Hotwords | None = None  # rewarded wherever they are said
     centred: bool = False  # language models say only how labels compare, so that length is not paid for
+    share: float = 0.0  # of the LM, where it is mixed with the ILM; 0: it is not
 
     def scorers(self, aed: Scorer | None = None) -> list[Scorer]:
         """aed: what scores the term "aed" in place of the recogniser, which then shares no products with its ILM."""
@@ -73,7 +74,7 @@ class System:
         if "lm" in terms and isinstance(self.lm, WordNGram):  # the last word is scored where it ends
             by.append("lm")
         alone = {"aed": 1.0} if "aed" in terms else {}
-        rules = search_rules(recogniser, by, self.centred)
+        rules = search_rules(recogniser, by, self.centred, self.share)
         return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, rules, recogniser.device)
 
     def end_by(self, terms: Sequence[str]) -> list[str]:
@@ -103,12 +104,16 @@ class Search:
         return replace(self, system=replace(system, recogniser=recogniser))
 
 
-def search_rules(recogniser: Recogniser, end_by: Sequence[str], centred: bool = False) -> list[Rule]:
-    """The rules of a search. end_by: terms that score the end label."""
+def search_rules(
+    recogniser: Recogniser, end_by: Sequence[str], centred: bool = False, share: float = 0.0
+) -> list[Rule]:
+    """The rules of a search. end_by: terms that score the end label. centred, share: as in `System`."""
     rules: list[Rule] = []
     suppression = None
     if recogniser.suppress is not None or recogniser.suppress_first is not None:
         rules.append(suppression := Suppression(recogniser.suppress, recogniser.suppress_first))
+    if share:
+        rules.append(Mixing(share))
     if centred:
         rules.append(Centring(suppression=suppression, end_scored_by=end_by))
     rules.append(EndScoredBy(end_by))
@@ -128,12 +133,13 @@ def load_system(
     task: str = "transcribe",
     cached: bool = False,
     centred: bool | None = None,
+    share: float | None = None,
     placement: Placement = CPU,
     detect: bool = False,
 ) -> System:
     """Load recogniser, LM, ILM and hotwords, and make sure that they speak the same labels.
 
-    language, task, cached, placement, detect: as in `load_recogniser`. centred: as in `System`; None: the default.
+    language, task, cached, placement, detect: as in `load_recogniser`. centred, share: as in `System`; None: the usual.
     """
     if isinstance(model, str | Path):
         recogniser = load_recogniser(model, language, task, cached, placement, detect)
@@ -150,6 +156,7 @@ def load_system(
         {name: str(value) for name, value in given.items() if value is not None},
         None if words is None else load_hotwords(words, recogniser.tokenizer).to(recogniser.device),
         recogniser.defaults.centred if centred is None else centred,
+        recogniser.defaults.share if share is None else share,
     )
 
 

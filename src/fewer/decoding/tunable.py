@@ -34,11 +34,14 @@ def tuning_method(
     def rescore(lists: list[NBest]) -> list[NBest]:
         scored = lists[0].hypotheses[0].scores
         lacking = [scorer for scorer in scorers if not scored.keys() >= set(scorer.terms)]
-        needed = [scorer for scorer in scorers if scorer in lacking or (system.centred and "aed" in scorer.terms)]
+        depends = {"aed"} if system.centred else set()
+        depends |= {"ilm"} if system.share else set()
+        needed = [scorer for scorer in scorers if scorer in lacking or depends & set(scorer.terms)]
         encoded = (([utterance.id for utterance in batch.utterances], batch.encoded) for batch in batches)
         return add_terms(system.fusion({}, needed), encoded, lists)
 
-    return Method(name, system.fusion({}, scorers).terms, decode, rescore, identity=identity)
+    own = {"ilm", "lm"} if system.share and system.ilm is not None else {"ilm"}  # an LM that is mixed is not common
+    return Method(name, system.fusion({}, scorers).terms, decode, rescore, frozenset(own), identity=identity)
 
 
 def identity(system: System, search: SearchOptions, *others: str | Path) -> str:
@@ -48,6 +51,7 @@ def identity(system: System, search: SearchOptions, *others: str | Path) -> str:
     """
     parts: list[str | Path] = [system.recogniser.encoded_by, repr(search), repr(system.ctc)]
     parts += [repr(system.end_scored_by), *others, *(["centred"] if system.centred else [])]
+    parts += [f"share {system.share}"] if system.share else []
     for name in ("lm", "ilm", "words"):
         path = Path(system.names[name]) if name in system.names else None
         weights = [] if path is None else sorted([*path.glob("*.safetensors"), *path.glob("lm/*.safetensors")])

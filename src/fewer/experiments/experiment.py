@@ -261,6 +261,7 @@ class Experiment:
             self.ilm(row) if row.estimates else None,
             end_scored_by=self.config.end_scored_by,
             centred=False,  # as in the paper
+            share=0.0,
         )
 
     @cached_property

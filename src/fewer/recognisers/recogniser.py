@@ -35,6 +35,7 @@ class Defaults:
     search: SearchOptions = field(default_factory=SearchOptions)  # beam and length policy
     end_scored_by: tuple[str, ...] | None = None  # terms that score the end label; None: all
     centred: bool = False  # language models are centred: it can skip speech, which they must not reward
+    share: float = 0.0  # of an LM that is mixed with the internal LM, so that what it never saw costs little; 0: none
     longest_loop: int = 0  # hypotheses that repeat so many labels or fewer are dropped; 0: they are not
     normaliser: str = "none"  # of `fewer score`: how errors of its way of writing are counted
     method: str = "zero"  # of estimating the internal LM

@@ -5,16 +5,19 @@ come next (`restrict`), and which hypotheses may not go on (`stops`). Forced sco
 hypotheses get the scores that a search would have given them. Rules are asked in order.
 """
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from fewer.errors import FewerError
 from fewer.models.tree import free_to_ask
 
 LITTLE = 0.5  # probability of suppressed labels above which what they leave is summed instead of subtracted
-LAST, DIFFERENT = 32, 8  # of so many last labels, no more than so many different ones: a loop
+# Of so many last labels, no more than so many different ones: a loop. In 4.2 million labels of books nothing is so poor.
+POOR = {32: 7, 48: 10, 64: 14, 96: 19}
 LEAST = 1e-30  # smallest probability that is divided by
 
 
@@ -65,6 +68,31 @@ class Suppression(Rule):
     def restrict(self, combined: Tensor, log_probs: Tensor, step: Step) -> None:
         if (ids := self.ids(step)) is not None:
             combined.index_fill_(1, ids, float("-inf"))
+
+
+class Mixing(Rule):
+    """The language model is mixed with the internal one, as probabilities.
+
+    P(v)  =  share · P_LM(v) + (1 − share) · P_ILM(v)
+
+    What an LM of little text, or of another domain, has never seen gets a probability near zero, which as a logarithm
+    outweighs what the recogniser hears. Mixed, P / P_ILM is never below 1 − share: a label that the LM expects gains,
+    and all that it does not know loses the same little. LMs of words, whose scores are no probabilities of labels,
+    stay as they are.
+    """
+
+    def __init__(self, share: float, lm: str = "lm", ilm: str = "ilm"):
+        if not 0 < share < 1:
+            raise FewerError(f"the LM's share of a mixture is {share:g}; it must be between 0 and 1")
+        self.share, self.lm, self.ilm = share, lm, ilm
+
+    def score(self, log_probs: Tensor, step: Step) -> None:
+        if self.lm not in step.terms or self.ilm not in step.terms:
+            return
+        lm, ilm = step.terms.index(self.lm), step.terms.index(self.ilm)
+        if step.normalised[lm] and step.normalised[ilm]:
+            log_probs[lm] += math.log(self.share)
+            torch.logaddexp(log_probs[lm], log_probs[ilm] + math.log1p(-self.share), out=log_probs[lm])
 
 
 class Centring(Rule):
@@ -153,7 +181,7 @@ def repeats(tokens: Tensor, longest: int) -> Tensor:
     """Which sequences end with a block of at most `longest` labels over and over: (…, N) -> (…)
 
     Three times in a row, seven labels at least. Or with little differences, since a search that may not repeat itself
-    goes on with another comma: of the last 32 labels, at most 8 different ones.
+    goes on with another comma: of the last labels, too few are different (`POOR`).
     """
     count = tokens.shape[-1]
     found = torch.zeros(tokens.shape[:-1], dtype=torch.bool, device=tokens.device)
@@ -163,7 +191,8 @@ def repeats(tokens: Tensor, longest: int) -> Tensor:
             break
         now, before = tokens[..., count - compared :], tokens[..., count - compared - period : count - period]
         found |= (now == before).all(dim=-1)
-    if count >= LAST:
-        last = tokens[..., -LAST:].sort(dim=-1).values
-        found |= (last[..., 1:] != last[..., :-1]).sum(dim=-1) < DIFFERENT
+    for length, different in POOR.items():
+        if count >= length:
+            last = tokens[..., -length:].sort(dim=-1).values
+            found |= (last[..., 1:] != last[..., :-1]).sum(dim=-1) < different
     return found
