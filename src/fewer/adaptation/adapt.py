@@ -13,6 +13,7 @@ from pydantic import Field
 
 from fewer.adaptation.bundle import Base, BundleFacts, Length, refuse_existing, write_bundle
 from fewer.adaptation.choice import Choice, Trials, choose, tune_words, usual_scales, with_and_without
+from fewer.adaptation.ordinary import ordinary_speech
 from fewer.adaptation.text_lm import Styles, given_lm, text_lm
 from fewer.compute.device import Precision, choose_placement
 from fewer.compute.world import alone
@@ -40,6 +41,7 @@ from fewer.tuning.space import Scales
 from fewer.version import __version__
 
 DIGITS = 12  # of an identity that name a workspace
+HARM, LUCK = 0.1, 2  # share of errors, and number, by which other speech may get worse without a warning
 HELD_OUT = 10  # of so many transcripts, one tells when to stop training an internal LM
 
 
@@ -117,8 +119,7 @@ class Adaptation:
             if facts["dev"] is not None:
                 facts["dev"]["words"] = about
         ilm = self._ilm(choice.method) if choice.method not in ("none", "sf") else None
-        if options.general is not None:
-            facts["general"] = self._general(choice.method, scales)
+        facts["general"] = self._general(choice.method, scales)
         parts = {"lm": self.lm, "ilm": ilm, "words": options.words}
         file = self.lm is not None and self.lm.is_file()
         names = {"lm": f"lm{BINARY_SUFFIX}" if file else "lm", "ilm": "ilm", "words": "words.txt"}
@@ -263,18 +264,43 @@ class Adaptation:
         about = {"scale": scale, "wer": round(result.wer, 4), "wer_without": round(result.baseline.wer, 4)}
         return Scales({**terms, "words": scale}, choice.scales.length), about
 
-    def _general(self, method: str, scales: Scales) -> dict[str, Any]:
-        assert self.options.general is not None
-        folder = self.work / "encodings"
-        trials = Trials(self.recogniser, self.options.general, self._metric, self.search, folder)
-        adapted = self._system(method, words=bool(scales.terms.get("words")))
+    def _general(self, method: str, scales: Scales) -> dict[str, Any] | None:
+        """What the bundle does to other speech: to the general set, or to a little that is made on the spot."""
         used = Scales({term: scale for term, scale in scales.terms.items() if scale}, scales.length)
-        facts, compared = with_and_without(
-            trials, (System(self.recogniser), usual_scales(self.defaults, "none")), (adapted, used)
-        )
-        if compared.difference > 0 and 1 - compared.better >= self.options.confidence:
-            warn(f"{trials.manifest.stem}: other speech gets worse by this adaptation; use it for its domain alone")
+        if not used.terms and self.options.general is None:  # nothing is added, so nothing changes
+            return None
+        alone = System(self.recogniser), usual_scales(self.defaults, "none")
+        manifest = self.options.general or self._ordinary(*alone)
+        if manifest is None:
+            return None
+        trials = self._on(manifest)
+        adapted = self._system(method, words=bool(scales.terms.get("words")))
+        facts, compared = with_and_without(trials, alone, (adapted, used))
+        before, after = (sum(facts[name][kind] for kind in ("sub", "del", "ins")) for name in ("none", "adapted"))
+        sure = self.options.general is None or 1 - compared.better >= self.options.confidence
+        if after > max((1 + HARM) * before, before + LUCK) and sure:
+            warn(
+                f"{manifest.stem}: {after} errors instead of {before} in {facts['none']['words']} words. "
+                "OTHER SPEECH GETS WORSE by this adaptation: use it for its domain alone, or with smaller scales"
+            )
         return facts
+
+    def _on(self, manifest: Path) -> Trials:
+        return Trials(self.recogniser, manifest, self._metric, self.search, self.work / "encodings")
+
+    def _ordinary(self, system: System, scales: Scales) -> Path | None:
+        """Everyday sentences, spoken by synthetic voices, if the recogniser knows English."""
+        if self.defaults.normaliser != "english":
+            return None
+        say("harm to ordinary speech")
+        try:
+            found = ordinary_speech(self.work / "ordinary", lambda manifest: self._on(manifest).result(system, scales))
+        except FewerError as error:
+            warn(f"not checked for harm to ordinary speech: {error}")
+            return None
+        if found is None:
+            warn("not checked for harm to ordinary speech, which would take too long here; --general names a set")
+        return found
 
 
 def _check(model: str, options: AdaptOptions) -> None:

@@ -16,7 +16,7 @@ from fewer.errors import FewerError
 from fewer.models.tree import free_to_ask
 
 LITTLE = 0.5  # probability of suppressed labels above which what they leave is summed instead of subtracted
-# Of so many last labels, no more than so many different ones: a loop. In 4.2 million labels of books nothing is so poor.
+# Of so many last labels, no more than so many different ones: a loop. Not one is in 4.2 million labels of books.
 POOR = {32: 7, 48: 10, 64: 14, 96: 19}
 LEAST = 1e-30  # smallest probability that is divided by
 
