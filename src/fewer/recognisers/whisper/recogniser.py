@@ -59,14 +59,14 @@ DEFAULTS = Defaults(
     end_scored_by=("aed",),  # internal LMs hardly ever predict the end of an utterance
     centred=True,  # its attention may jump over speech; un-centred LMs would reward that
     longest_loop=32,  # Whisper may repeat itself; a subtracted internal LM would reward it
-    share=0.5,
+    share=0.5,  # with little text, what an LM never saw would cost too much
     method="zero_encoder",
-    lm=0.5,
-    ilm=0.5,
+    lm=0.35,
+    ilm=0.35,
     sf_lm=0.13,
     tuning={
         "space": {"length": "exponent", "scale_range": (0.0, 1.0), "exponent_range": (1.0, 1.0)},
-        "start": ({}, {"lm": 0.13}, {"lm": 0.5, "ilm": 0.5}),
+        "start": ({}, {"lm": 0.13}, {"lm": 0.35, "ilm": 0.35}),
     },
 )
 
