@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "results" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = {"fewer", "make", "python", "torchrun", "pip", "git", "wget", "cat", "awk", "cd", "export", "mkdir"}
 FILE = re.compile(r"to\s+`([\w./-]+)`:\s*$")  # prose before a block that is to be written to a file
 

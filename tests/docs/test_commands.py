@@ -12,7 +12,8 @@ from tests.docs.pages import PAGES, ROOT, all_commands, blocks, measurements, na
 from tests.docs.shell import Shell, by_one_process, check_options, environment
 from tests.docs.worlds import BEFORE
 
-TINY_MODEL = "model.encoder.layers=2 model.encoder.size=8 model.decoder.size=8 model.decoder.readout=8 model.energy=8"
+TINY_MODEL = "sub_epochs=1 model.encoder.layers=2 "
+TINY_MODEL += "model.encoder.size=8 model.decoder.size=8 model.decoder.readout=8 model.energy=8"
 
 # What is not run, by the command's beginning, and why.
 NOT_RUN = {
@@ -34,7 +35,7 @@ INSTEAD = {
     r"--size \d+": "--size 12",  # labels: the texts are tiny
     r"(dev|tune|text):\d+": r"\1:1",  # speakers
     r"^(fewer train (?!.*--dry-run)libri-lstm .*)$": r"\1 --dry-run",  # LibriSpeech is not there
-    r"^(fewer train aed.yaml models/\S+)$": rf"\1 --set sub_epochs=1 --set {' --set '.join(TINY_MODEL.split())}",
+    r"^(fewer train (aed|small).yaml models/\S+)$": rf"\1 --set {' --set '.join(TINY_MODEL.split())}",
     r"^(fewer train lm.yaml models/\S+)$": r"\1 --set sub_epochs=1 --set model.embedding=4 --set model.size=8",
     r"^(fewer adapt .*)$": r"\1 --order 2 --beam 2",
     r"^(fewer adapt .* --dev .*)$": r"\1 --budget 2 --method sf",

@@ -3,6 +3,7 @@
 import contextlib
 import random
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +20,7 @@ from fewer.evaluation.normalise import load_normaliser
 from fewer.evaluation.transcripts import Ranking, load_pairs
 from fewer.evaluation.wer import Errors, percent, score
 from fewer.files import read_json, write_json
-from fewer.report.page import write_report
+from fewer.report.page import _hash, write_report
 from fewer.search.nbest import Header, Hypothesis, NBest, read_header, read_nbest, write_nbest
 from tests.report.chromium import Chromium, find_chromium
 from tests.report.runs import HOSTILE, TERMS, make_hostile_run, make_run, make_telephone_run, random_lists
@@ -175,6 +176,7 @@ def test_rates_are_rounded_as_python_rounds_them(browser: Chromium, tmp_path: Pa
 
 
 def test_values_between_the_sliders_steps_can_be_typed(page: Chromium, run: Path) -> None:
+    choose(page, "Set", "dev")
     choose(page, "Method", "zero")
     put(page, "#scale-lm-box", "0.12345", "change")
     put(page, "#scale-ilm-box", "99", "change")  # beyond the range: its end is taken
@@ -184,7 +186,46 @@ def test_values_between_the_sliders_steps_can_be_typed(page: Chromium, run: Path
     assert shown(page) == expected
 
 
+def test_the_page_opens_on_a_set_that_was_not_tuned_on(page: Chromium, run: Path) -> None:
+    chosen = page.run("[...document.querySelectorAll('#explore fieldset input:checked')].map(input => input.value)")
+    assert chosen[0] == "test"
+    header = read_header(run / "decodes" / "test" / f"{chosen[1]}.jsonl")
+    ranking = Ranking(header.scales, header.length.exponent, header.length.reward)
+    assert shown(page) == scored(run / "decodes" / "test" / f"{chosen[1]}.jsonl", ranking)
+
+
+def test_the_scale_of_the_lm_comes_before_that_of_the_internal_lm(page: Chromium) -> None:
+    choose(page, "Method", "zero")
+    sliders = page.run("[...document.querySelectorAll('.slider input[type=range]')].map(input => input.id)")
+    assert sliders == ["scale-lm", "scale-ilm", "length"]
+    put(page, ".toolbar select", "all", "change")
+    page.run("document.querySelector('.utterances details').open = true")
+    page.wait("document.querySelector('.hypotheses') !== null")
+    heads = page.run("[...document.querySelector('.hypotheses thead tr').children].map(head => head.textContent)")
+    assert heads == ["", "score", "aed", "lm", "ilm", "labels", "errors"]
+
+
+def test_a_tuned_point_that_is_not_the_lowest_is_marked(browser: Chromium, run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    for method, parameters in (("dr", {"lm": 0.0, "ilm": 1.5}), ("zero", {})):
+        file = copy / "tuning" / method / "tune.json"
+        facts = read_json(file)
+        write_json(file, {**facts, "parameters": {**facts["parameters"], **parameters}, "converged": method != "zero"})
+    browser.open(write_report(copy))
+    marked = browser.run(
+        """[...document.querySelectorAll('.thumb')].filter(thumb => thumb.querySelector('.unsettled'))
+        .map(thumb => thumb.querySelector('b').textContent)"""
+    )
+    assert {"Density ratio", "zero"} <= set(marked)
+    choose(browser, "Method", "dr")
+    told = browser.run("document.querySelector('.picture .unsettled').textContent")
+    assert told.startswith("Not converged. The tuned point has ")
+    assert "which no decode has confirmed" in told
+
+
 def test_the_page_opens_at_the_tuned_scales_and_returns_to_them(page: Chromium, run: Path) -> None:
+    choose(page, "Set", "dev")
     pool = run / "pools" / "dr.jsonl"
     header = read_header(pool)
     tuned = scored(pool, Ranking(header.scales, header.length.exponent, header.length.reward))
@@ -197,6 +238,7 @@ def test_the_page_opens_at_the_tuned_scales_and_returns_to_them(page: Chromium, 
 
 
 def test_pressing_on_the_surface_moves_the_sliders(page: Chromium, run: Path) -> None:
+    choose(page, "Set", "dev")
     choose(page, "Method", "mini_lstm")
     page.run("document.querySelector('.surface').scrollIntoView({behavior: 'instant'})")
     box = page.run(
@@ -373,6 +415,38 @@ def test_a_phone_shows_it_without_scrolling_sideways(page: Chromium) -> None:
     page.view(360, 740, phone=True)
     assert page.run("document.documentElement.scrollWidth") <= 360
     page.view(1280, 900)
+
+
+def test_on_a_phone_the_table_is_compact_and_the_navigation_shows_that_it_scrolls(page: Chromium) -> None:
+    page.view(360, 740, phone=True)
+    try:
+        assert page.run("document.querySelector('.results').offsetHeight") < 75 * (len(METHODS) + 1)
+        heads = "[...document.querySelectorAll('.results thead th')].filter(head => head.offsetWidth)"
+        assert page.run(f"{heads}.map(head => head.textContent)") == ["Method", "tuned on †dev", "test"]
+        names = page.run("[...document.querySelectorAll('.results tbody th')].map(head => head.innerText)")
+        assert [name.splitlines()[0] for name in names][:3] == ["None", "Shallow fusion", "Density ratio"]
+        assert "λ1 " in names[1]
+        assert "λ2 " in names[2]
+        nav = "document.querySelector('nav')"
+        page.wait(f"{nav}.className === 'more'")
+        page.run(f"{nav}.scrollTo({{left: 60, behavior: 'instant'}})")
+        page.wait(f"{nav}.className.includes('before')")
+        page.run(f"{nav}.scrollTo({{left: 9999, behavior: 'instant'}})")
+        page.wait(f"{nav}.className === 'before'")
+    finally:
+        page.view(1280, 900)
+
+
+def test_a_browser_that_cannot_read_the_script_says_so(browser: Chromium, run: Path, tmp_path: Path) -> None:
+    page = (run / "report.html").read_text(encoding="utf-8")
+    start = page.index('\n"use strict";')
+    script = page[start : page.index("</script>", start)]
+    broken = script + "\nclass {"  # what an old browser makes of new syntax
+    page = page.replace(_hash(script), _hash(broken)).replace(script, broken)
+    (tmp_path / "old.html").write_text(page, encoding="utf-8")
+    browser.send("Page.navigate", url=(tmp_path / "old.html").as_uri())
+    browser.wait("document.querySelector('.pending')?.textContent.startsWith('This part needs a newer browser')")
+    browser.errors.clear()
 
 
 def test_sliders_and_choices_can_be_reached_by_keyboard(page: Chromium) -> None:

@@ -43,12 +43,13 @@ def results_of_run(run: "Experiment") -> dict[str, Any]:
 
 
 def _row(run: "Experiment", row: Row, scored: dict[tuple[str, str], Result]) -> dict[str, Any]:
-    scales, base = run.scales(row), baseline(run.config, row)
+    scales, base, alone = run.scales(row), baseline(run.config, row), without_lm(run.config, row)
     tuned = read_json(run.folder / "tuning" / row.key / "tune.json")
     wer = {}
     for name in run.config.sets:
         value = scored[row.key, name].to_json()
-        value["p_vs_sf"] = compare(scored[row.key, name], scored[base.key, name]).p_bootstrap if base else None
+        for key, other in (("p_vs_sf", base), ("p_vs_none", alone)):
+            value[key] = compare(scored[row.key, name], scored[other.key, name]).p_bootstrap if other else None
         wer[name] = value
     return {
         "method": row.method,
@@ -62,6 +63,7 @@ def _row(run: "Experiment", row: Row, scored: dict[tuple[str, str], Result]) -> 
         "length": asdict(scales.length),
         "decodes": tuned["decodes"],
         "tune_wer": tuned["result"]["wer"],
+        "converged": tuned["converged"],
         "ilm_ppl": _ilm_perplexity(run, row),
         "ilm_ppl_set": Path(run.config.dev).stem,
         "wer": wer,
@@ -83,6 +85,12 @@ def baseline(config: ExperimentConfig, row: Row) -> Row | None:
 
     others = [other for other in config.rows if other.method == "sf" and other is not row and any(likeness(other)[:2])]
     return max(others, key=likeness, default=None)
+
+
+def without_lm(config: ExperimentConfig, row: Row) -> Row | None:
+    """The same recogniser by itself."""
+    same = (other for other in config.rows if config.recogniser_of(other) == config.recogniser_of(row))
+    return next((other for other in same if other.method == "none" and other is not row), None)
 
 
 def _score(run: "Experiment", row: Row, set_name: str) -> Result:

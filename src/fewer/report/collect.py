@@ -113,10 +113,10 @@ def _surfaces(run: Path, row: Row, blob: Blob) -> dict[str, Any] | None:
     if not found:
         return None
     if not (folder / "tune.json").exists():
-        return {**found, "trials": [], "chosen": {}}
+        return {**found, "trials": [], "chosen": {}, "converged": None}
     tuned = read_tuned(folder / "tune.json")
     points = [{"at": trial.parameters, "wer": trial.wer} for trial in tuned.trials]
-    return {**found, "trials": points, "chosen": tuned.parameters}
+    return {**found, "trials": points, "chosen": tuned.parameters, "converged": tuned.converged}
 
 
 def _surface(surface: Surface, name: str, blob: Blob) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from fewer.report.results import read_results
 from fewer.version import __version__
 
 SCRIPTS = ("data", "rank", "align", "ui", "charts", "heat", "browser", "explore", "sections", "main")
-NEEDS_SCRIPT = "This part needs JavaScript and a browser of 2024 or later."
 
 
 def write_report(run: str | Path, out: str | Path | None = None, paper: str | None = None) -> Path:
@@ -41,28 +40,28 @@ def make_page(run: Path, paper: str | None = None) -> str:
     data, blob = collect(run, results)
     style = "\n" + _source("page.css")
     script = '\n"use strict";\n(() => {\n' + "\n".join(_source(f"{name}.js") for name in SCRIPTS) + "})();\n"
+    fallback = "\n" + _source("fallback.js")
     parts = {
-        "policy": _policy(style, script),
+        "policy": _policy(style, fallback, script),
         "version": escape(__version__),
         "title": escape(results.title),
         "style": style,
         "headline": headline_html(results),
         "warnings": warnings_html(results),
         "table": table_html(results, make_grid(results, paper)),
-        "needs_script": escape(NEEDS_SCRIPT),
         "about": about_html(results),
         "data": blob.encode(data),
+        "fallback": fallback,
         "script": script,
     }
     # One pass over the template: what is put in is not looked through again.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found.group(1)], _source("template.html"))
 
 
-def _policy(style: str, script: str) -> str:
+def _policy(style: str, *scripts: str) -> str:
     """Nothing is loaded from anywhere, and of inline scripts and styles only the page's own take effect."""
-    return (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
-    )
+    own = " ".join(map(_hash, scripts))
+    return f"default-src 'none'; script-src {own}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
 
 
 def _hash(text: str) -> str:

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from fewer.report.grid import TUNED, WORSE, Cell, Grid, Head
-from fewer.report.results import Results, Row
+from fewer.report.results import SIGNIFICANT, Results, Row
 
 AXIS = 100.0  # width of the little plots of intervals
 
@@ -27,7 +27,8 @@ def table_html(results: Results, grid: Grid) -> str:
     for starts, line in grid.groups():
         base = results.baseline(line.row)
         cells = "".join(
-            _cell(cell, head, axes, base or line.row) for cell, head in zip(line.cells, grid.heads, strict=True)
+            _cell(cell, head, axes, base or line.row, _scales(line.row))
+            for cell, head in zip(line.cells, grid.heads, strict=True)
         )
         rows.append(f'<tr class="{"starts" if starts else ""}">{cells}</tr>')
     beside = " beside" if any(head.kind == "paper" for head in grid.heads) else ""
@@ -49,29 +50,29 @@ def _head(head: Head) -> str:
     return f'<th scope="col" class="{_class(head)}">{tag}{title}</th>'
 
 
-def _label(head: Head) -> str:
-    """What narrow screens show before a cell, where there is no row of heads."""
-    return f'data-label="{escape(head.title)}{" " + TUNED if head.tuned else ""}"'
+def _scales(row: Row) -> str:
+    """Those that are used, and the perplexity of what is subtracted."""
+    found = [f"λ{number} {scale:.2f}" for number, scale in ((1, row.lm_scale), (2, row.ilm_scale)) if scale]
+    return " · ".join(found)
 
 
 def _class(head: Head) -> str:
-    return " ".join(
-        filter(None, [{"wer": "score", "paper": "paper"}.get(head.kind, ""), "tuned" if head.tuned else ""])
-    )
+    return " ".join(filter(None, [{"wer": "score"}.get(head.kind, head.kind), "tuned" if head.tuned else ""]))
 
 
-def _cell(cell: Cell, head: Head, axes: dict[str, tuple[float, float]], base: Row) -> str:
+def _cell(cell: Cell, head: Head, axes: dict[str, tuple[float, float]], base: Row, scales: str) -> str:
+    """scales: stands below the name on narrow screens, which have no columns for it."""
     if head.kind == "name":
-        return f'<th scope="row">{pretty(cell.text)}</th>'
+        return f'<th scope="row">{pretty(cell.text)}<small class="scales">{escape(scales)}</small></th>'
     if cell.score is None or head.set is None:
-        return f'<td class="{_class(head)}" {_label(head)}>{escape(cell.text)}</td>'
+        return f'<td class="{_class(head)}">{escape(cell.text)}</td>'
     mark = f'<span class="mark {"worse" if cell.mark == WORSE else ""}">{escape(cell.mark)}</span>'
     interval = f'<span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""
     other = base.wer.get(head.set)
     plot = _whisker(cell, axes[head.set], other.wer if other else None)
     best = " best" if cell.best else ""
     rate = f'<span class="rate"><b>{escape(cell.text)}</b>{mark}</span>'
-    return f'<td class="{_class(head)}{best}" {_label(head)}><div class="cell">{plot}{rate}{interval}</div></td>'
+    return f'<td class="{_class(head)}{best}"><div class="cell">{plot}{rate}{interval}</div></td>'
 
 
 def _axis(results: Results, name: str) -> tuple[float, float]:
@@ -100,33 +101,50 @@ def _whisker(cell: Cell, axis: tuple[float, float], base: float | None) -> str:
 
 
 def headline_html(results: Results) -> str:
-    """The best method by the set that was tuned on, and how it does elsewhere against shallow fusion."""
+    """The best method by the set that was tuned on, and how it does elsewhere against no LM and shallow fusion."""
+    best = results.chosen
+    if best is None:
+        return ""
     fair = [name for name in results.sets if not results.tuned(name)]
-    rates = {row.key: results.wer_where_tuned(row) for row in results.ordered if row.method != "none"}
-    known = {key: rate for key, rate in rates.items() if rate is not None}
-    if len(known) < 2 or results.tuned_on is None:
-        return ""
-    best = next(row for row in results.rows if row.key == min(known, key=lambda key: known[key]))
-    base = results.baseline(best)
     where = f"On {escape(results.tuned_on)}, where the scales were tuned,"
+    others = [(row, label) for row, label in ((results.without_lm(best), "no LM"), (results.baseline(best), "")) if row]
     if best.method == "sf":
-        return f'<p class="story">{where} no method beats shallow fusion.</p>'
-    if base is None:
-        return ""
-    tiles = [_tile(results, best, base, name) for name in fair if name in best.wer and name in base.wer]
-    story = f"{where} the best method is <b>{pretty(best.name)}</b>." + (" Its errors elsewhere:" if tiles else "")
-    return f'<p class="story">{story}</p><ul class="tiles">{"".join(tiles)}</ul>'
+        story = f"{where} no method beats shallow fusion."
+    else:
+        story = f"{where} the best method is <b>{pretty(best.name)}</b>."
+    tiles = [_tile(results, best, others, name) for name in fair if name in best.wer]
+    if not others or not tiles:
+        return f'<p class="story">{story}</p>' if best.method == "sf" else ""
+    return f'<p class="story">{story} Its errors elsewhere:</p><ul class="tiles">{"".join(tiles)}</ul>'
 
 
-def _tile(results: Results, best: Row, base: Row, name: str) -> str:
-    score, other = best.wer[name], base.wer[name]
-    change = (score.wer - other.wer) / other.wer * 100 if other.wer else 0.0
-    verdict = results.verdict(best, name)
-    sure = "" if verdict else "; the difference may be chance"
-    direction = "fewer" if change < 0 else "more"
-    text = f"{abs(change):.0f} % {direction} errors than shallow fusion ({other.wer:.2f} %){sure}"
+def _tile(results: Results, best: Row, others: list[tuple[Row, str]], name: str) -> str:
+    """A set's rate, compared; red where an LM does harm, green where all comparisons are gains beyond chance."""
+    score = best.wer[name]
+    lines, verdicts = [], []
+    for row, label in others:
+        if (other := row.wer.get(name)) is None:
+            continue
+        p = score.p_vs_none if label else score.p_vs_sf
+        verdict = _verdict(score.wer, other.wer, p)
+        change = (score.wer - other.wer) / other.wer * 100 if other.wer else 0.0
+        chance = "" if verdict or p is None else "; the difference may be chance"
+        direction = "fewer" if change < 0 else "more"
+        against = f"{label or row.name.lower()} ({other.wer:.2f} %)"
+        same = f"as many errors as {against}"
+        lines.append(same if not change else f"{abs(change):.0f} % {direction} errors than {against}{chance}")
+        verdicts.append(verdict)
+    kind = "bad" if "worse" in verdicts else "good" if verdicts and all(verdicts) else ""
     rate = f"<strong>{score.wer:.2f} <small>% WER</small></strong>"
-    return f'<li>{escape(name)}{rate}<span class="fine">{escape(text)}</span></li>'
+    told = "".join(f'<span class="fine">{escape(line)}</span>' for line in lines)
+    return f'<li class="{kind}">{escape(name)}{rate}{told}</li>'
+
+
+def _verdict(wer: float, other: float, p: float | None) -> str:
+    """Better, worse, or nothing if that may be chance."""
+    if p is None or p >= SIGNIFICANT or wer == other:
+        return ""
+    return "better" if wer < other else "worse"
 
 
 def warnings_html(results: Results) -> str:

@@ -33,6 +33,7 @@ class Score(Facts):
     words: int | None = None
     ser: float | None = None  # sentences with an error
     p_vs_sf: float | None = None  # of no difference from shallow fusion; None: not compared
+    p_vs_none: float | None = None  # of no difference from the recogniser alone; None: not compared
     utterances_fingerprint: str | None = None  # names the utterances, whatever the set is called
 
 
@@ -58,6 +59,7 @@ class Row(Facts):
     ilm_ppl_set: str | None = None
     decodes: int | None = None  # made while tuning
     tune_wer: float | None = None  # on the set that was tuned on
+    converged: bool | None = None  # whether more decodes would have told tuning nothing new; None: not known
     wer: dict[str, Score]  # by set
 
     @property
@@ -107,6 +109,20 @@ class Results(Facts):
         found = [other for other in self.rows if other.key == row.baseline]
         found += [other for other in self.rows if other.method == "sf" and other.recogniser == row.recogniser]
         return found[0] if found and found[0].key != row.key else None
+
+    def without_lm(self, row: Row) -> Row | None:
+        """The same recogniser by itself, if that is another row."""
+        same = (other for other in self.rows if other.recogniser == row.recogniser)
+        return next((other for other in same if other.method == "none" and other.key != row.key), None)
+
+    @property
+    def chosen(self) -> Row | None:
+        """The row with the lowest WER where the scales were tuned, if that is known of two or more with an LM."""
+        rates = {row.key: self.wer_where_tuned(row) for row in self.ordered if row.method != "none"}
+        known = {key: rate for key, rate in rates.items() if rate is not None}
+        if len(known) < 2 or self.tuned_on is None:
+            return None
+        return next(row for row in self.rows if row.key == min(known, key=lambda key: known[key]))
 
     def wer_where_tuned(self, row: Row) -> float | None:
         """The row's WER on the set that the scales were tuned on, whether or not that is a column."""

@@ -157,6 +157,7 @@ class Tuned(_Facts):
     length: TunedLength
     parameters: dict[str, float] = Field(default={})
     trials: list[TunedTrial] = Field(default=[])
+    converged: bool | None = None  # None: not known
 
 
 def read_tuned(path: str | Path) -> Tuned:

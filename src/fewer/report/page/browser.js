@@ -1,6 +1,6 @@
 // The utterances, one by one: reference, another row's hypothesis and the explorer's, in columns.
 
-const PAGE = 12;
+const PAGE = matchMedia("(max-width: 52rem)").matches ? 4 : 12; // utterances at first; a phone has less room
 const FILTERS = {
   all: { label: "all utterances", keep: () => true },
   changed: { label: "changed", keep: (one) => one.changed },
@@ -139,9 +139,10 @@ class Browser {
     const found = [];
     for (let h = lists.starts[u]; h < lists.starts[u + 1]; h++) found.push({ h, score: rescored(lists.scores, setting, lists.lengths[h], power, h) });
     found.sort((a, b) => b.score - a.score || a.h - b.h);
-    const head = ["", "score", ...lists.terms, "labels", "errors"].map((name) => el("th", { scope: "col" }, name));
+    const order = inOrder(lists.terms).map((term) => lists.terms.indexOf(term));
+    const head = ["", "score", ...order.map((i) => lists.terms[i]), "labels", "errors"].map((name) => el("th", { scope: "col" }, name));
     const rows = found.slice(0, 12).map(({ h, score }) => {
-      const cells = [score.toFixed(3), ...lists.scores.map((scores) => scores[h].toFixed(2)), lists.lengths[h], texts.errors(lists.texts[h])];
+      const cells = [score.toFixed(3), ...order.map((i) => lists.scores[i][h].toFixed(2)), lists.lengths[h], texts.errors(lists.texts[h])];
       return el("tr", {}, el("td", { class: "words" }, texts.texts[lists.texts[h]] || "(nothing)"), ...cells.map((cell) => el("td", {}, String(cell))));
     });
     return el("div", { class: "scroll" }, el("table", { class: "hypotheses" }, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows)));

@@ -150,7 +150,8 @@ class Run {
       const errors = this.value.numbers(packed.errors);
       const words = typeof packed.words === "number" ? null : this.value.numbers(packed.words);
       const wer = Float64Array.from(errors, (count, i) => percent(count, words ? words[i] : packed.words));
-      return { names: packed.names, axes: packed.axes, wer, trials: this.value.surfaces[key].trials, chosen: this.value.surfaces[key].chosen };
+      const { trials, chosen, converged } = this.value.surfaces[key];
+      return { names: packed.names, axes: packed.axes, wer, trials, chosen, converged };
     });
   }
 }

@@ -3,10 +3,17 @@
 const SCALE_NAMES = { lm: "λ1 (LM)", ilm: "λ2 (ILM)" };
 const SUBTRACTED = new Set(["ilm"]);
 
+// λ1 before λ2, as in the formula.
+function inOrder(terms) {
+  const known = ["aed", "lm", "ilm"];
+  const place = (term) => (known.includes(term) ? known.indexOf(term) : known.length);
+  return [...terms].sort((a, b) => place(a) - place(b));
+}
+
 class Explorer {
   constructor(run, node) {
     this.run = run;
-    this.set = run.value.sets.includes(run.value.tunedOn) ? run.value.tunedOn : run.value.sets[0];
+    this.set = run.value.sets.find((name) => !run.value.tunedSets.includes(name)) || run.value.sets[0]; // rates where it was tuned flatter
     const keys = run.keys(this.set);
     this.key = keys.includes(run.value.start) ? run.value.start : keys[0];
     this.against = null;
@@ -74,7 +81,8 @@ class Explorer {
   drawControls() {
     const { lists, setting } = this;
     this.sliders = {};
-    lists.terms.forEach((term, i) => {
+    inOrder(lists.terms).forEach((term) => {
+      const i = lists.terms.indexOf(term);
       if (!lists.ranges[term]) return;
       const sign = SUBTRACTED.has(term) ? -1 : 1;
       const [min, max] = lists.ranges[term];
@@ -213,7 +221,7 @@ class Explorer {
       el("span", { class: "key chosen-key" }), " tuned  ",
       el("span", { class: "key trial-key" }), " decodes of tuning, in order",
     );
-    return [plot.node, colourBar(scale), legend];
+    return [plot.node, colourBar(scale), unsettled(surface), legend];
   }
 
   drawCurve(surface, title, height) {

@@ -69,6 +69,25 @@ function nearest(axis, value) {
   return value === undefined ? undefined : axis.reduce((best, x, i) => (Math.abs(x - value) < Math.abs(axis[best] - value) ? i : best), 0);
 }
 
+// Of a surface over two scales: the rate at the tuned point, the lowest one, and whether tuning should have gone on.
+function settled(surface) {
+  const at = surface.names.map((name, axis) => nearest(surface.axes[axis], surface.chosen[name]));
+  const tuned = surface.wer[at[0] * surface.axes[1].length + at[1]];
+  const best = surface.wer.reduce((a, b, i, all) => (b < all[a] ? i : a), 0);
+  const lowest = surface.wer[best];
+  const lower = tuned - lowest > Math.max(0.05, 0.005 * tuned); // what tuning takes for equal
+  const place = [surface.axes[0][Math.floor(best / surface.axes[1].length)], surface.axes[1][best % surface.axes[1].length]];
+  return { tuned, lowest, place, open: tuned !== undefined && (lower || surface.converged === false) };
+}
+
+// Says that the tuned point is not the lowest, if so.
+function unsettled(surface) {
+  const { tuned, lowest, place, open } = settled(surface);
+  if (!open) return null;
+  const text = lowest < tuned ? ` The tuned point has ${rateText(tuned)} % here; ${rateText(lowest)} % is predicted at λ1 ${scaleText(place[0])}, λ2 ${scaleText(place[1])}, which no decode has confirmed.` : " The last decode did not agree with what was predicted for it.";
+  return el("p", { class: "unsettled" }, el("b", {}, "Not converged."), text);
+}
+
 // A bar that says which colour is which rate.
 function colourBar(scale) {
   const width = 34;
@@ -78,6 +97,7 @@ function colourBar(scale) {
   for (let band = 0; band < scale.count; band++) {
     svg.append(svgEl("rect", { x: 14 + band * width, y: 2, width, height: 12, fill: inks[band] }));
     const more = band === scale.count - 1;
+    if (digits === 2 && band % 2) continue; // no room for every label
     svg.append(svgEl("text", { x: 14 + band * width + (more ? 4 : 0), y: 28, "text-anchor": "middle" }, `${more ? "≥ " : ""}${(scale.start + band * scale.step).toFixed(digits)}`));
   }
   return svg;

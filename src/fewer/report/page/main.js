@@ -1,7 +1,19 @@
 // Unpack the data and fill the sections.
 
+// Fade the navigation where there is more of it than fits.
+function watchNavigation(nav) {
+  const look = () => {
+    nav.classList.toggle("before", nav.scrollLeft > 4);
+    nav.classList.toggle("more", nav.scrollLeft + nav.clientWidth < nav.scrollWidth - 4);
+  };
+  nav.addEventListener("scroll", look, { passive: true });
+  window.addEventListener("resize", look);
+  look();
+}
+
 async function main() {
   theme.start();
+  watchNavigation(document.querySelector("nav"));
   const run = new Run(await unpack(document.getElementById("data").textContent));
   document.getElementById("data").remove();
   const explorerNode = document.getElementById("explorer");

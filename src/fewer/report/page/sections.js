@@ -73,18 +73,17 @@ function showGallery(run, node, explorer) {
     const surface = surfaces[i];
     const [x, y] = surface.names.map((name, axis) => (surface.chosen[name] - surface.axes[axis][0]) / (surface.axes[axis].at(-1) - surface.axes[axis][0]));
     const mark = svgEl("svg", { viewBox: "0 0 100 100", "aria-hidden": "true" }, Number.isFinite(x + y) ? svgEl("circle", { class: "chosen", cx: 100 * x, cy: 100 * (1 - y), r: 4.5 }) : null);
-    const lowest = surface.wer.reduce((a, b) => Math.min(a, b), Infinity);
-    const tuned = surface.wer[nearest(surface.axes[0], surface.chosen[surface.names[0]]) * surface.axes[1].length + nearest(surface.axes[1], surface.chosen[surface.names[1]])];
+    const { tuned, lowest, open: notConverged } = settled(surface);
     const known = explorer !== null && run.keys(run.value.tunedOn).includes(key);
     const open = () => {
       explorer.open(run.value.tunedOn, key);
       document.getElementById("explore").scrollIntoView({ behavior: "smooth" });
     };
-    return el("button", { type: "button", class: "thumb", disabled: !known, onclick: open }, el("span", { class: "map" }, canvases[i], mark), el("b", {}, ...nameNodes(run.row(key).name)), el("small", {}, ...(tuned === undefined ? [] : [`${rateText(tuned)} % as tuned`, el("br")]), `${rateText(lowest)} % at the lowest`));
+    return el("button", { type: "button", class: "thumb", disabled: !known, onclick: open }, el("span", { class: "map" }, canvases[i], mark), el("b", {}, ...nameNodes(run.row(key).name)), el("small", {}, ...(tuned === undefined ? [] : [`${rateText(tuned)} % tuned`, el("br")]), `${rateText(lowest)} % lowest`), notConverged ? el("span", { class: "unsettled" }, "not converged") : null);
   });
   paint();
   theme.listeners.push(paint);
-  replace(node, el("div", { class: "card" }, el("div", { class: "thumbs" }, ...cards), bar, el("p", { class: "fine" }, `WER in % on ${run.value.tunedOn}; λ1 to the right, λ2 upwards, from ${surfaces[0].axes[0][0]} to ${surfaces[0].axes[0].at(-1)}. The ring is the tuned point.`)));
+  replace(node, el("div", { class: "card" }, el("div", { class: "thumbs" }, ...cards), bar, el("p", { class: "fine" }, `WER in % on ${run.value.tunedOn}; λ1 to the right, λ2 upwards, from ${surfaces[0].axes[0][0]} to ${surfaces[0].axes[0].at(-1)}. The ring is the tuned point. Not converged: a lower rate is predicted elsewhere, which no decode has confirmed.`)));
 }
 
 function showPerplexities(run, node) {
