@@ -103,7 +103,7 @@ def test_unlikely_text_where_nobody_speaks_is_left_out(search: Search, monkeypat
     (invented,) = judged(search, monkeypatch, no_speech=0.7, mean=-1.2)
     assert (invented.text, invented.unclear) == ("", False)
     assert invented.no_speech == pytest.approx(0.7)
-    for no_speech, mean in ((0.5, -1.2), (0.7, -0.8)):  # speech after all, or likely text
+    for no_speech, mean in ((0.4, -1.2), (0.7, -0.4)):  # speech after all, or likely text
         assert judged(search, monkeypatch, no_speech, mean)[0].text == "a"
 
 

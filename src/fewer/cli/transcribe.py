@@ -40,10 +40,10 @@ def command(
     reward: options.Reward = None,
     no_speech: Annotated[
         float, typer.Option(help="Where nobody speaks with a higher probability, unlikely text is dropped.")
-    ] = 0.6,
+    ] = 0.5,
     log_prob: Annotated[
         float, typer.Option(help="Text is unlikely if its labels' mean log-probability is lower than this.")
-    ] = -1.0,
+    ] = -0.5,
     longest: Annotated[
         float | None, typer.Option(help="Seconds of a window at most; 30 if not given, which is Whisper's.")
     ] = None,

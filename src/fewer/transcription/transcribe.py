@@ -44,8 +44,8 @@ REPETITIVE = 2.4  # times that a text is longer than when it is compressed: open
 
 @dataclass(frozen=True)
 class TranscribeOptions:
-    no_speech: float = 0.6  # where nobody speaks with a higher probability, …
-    log_prob: float = -1.0  # … text counts only if its labels' mean log-probability is above this
+    no_speech: float = 0.5  # where nobody speaks with a higher probability, …
+    log_prob: float = -0.5  # … text counts only if its labels' mean log-probability is above this
     search: float | None = None  # a window ends at the quietest place of its last so many seconds; None: its last third
     longest: float | None = None  # seconds of a window at most; None: what the recogniser can hear
     confidences: bool = True  # say how sure the recogniser is of each word
