@@ -179,6 +179,11 @@ def read_json_object(path: str | Path) -> dict[str, Any]:
     return value
 
 
+def user_cache() -> Path:
+    """A folder for what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fewer"
+
+
 def fingerprint(*parts: str | bytes | Path) -> str:
     """SHA-256 over strings, bytes and the contents of files, as 64 hex digits."""
     digest = hashlib.sha256()

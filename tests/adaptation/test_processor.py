@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import WhisperForConditionalGeneration
+from transformers import WhisperForConditionalGeneration, WhisperTokenizerFast, pipeline
 
 from fewer.adaptation.bundle import Base, BundleFacts, Length, write_bundle
 from fewer.adaptation.processor import FusionProcessor
@@ -213,6 +213,74 @@ def test_a_bundle_is_added_in_three_lines(parts: Parts, tmp_path: Path) -> None:
     ((labels, score),) = generated(parts, processor, audio)
     assert generated(parts, same, audio) == [(labels, pytest.approx(score, abs=1e-5))]
     assert score == pytest.approx(forced(parts, parts.system(), audio[0], labels, length), abs=1e-4)
+
+
+@pytest.fixture(scope="module", params=["checkpoint", "loaded"])
+def half(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """A bundle and its Whisper in half precision: its checkpoint is, or it was loaded so."""
+    import fewer
+
+    folder = tmp_path_factory.mktemp(request.param)
+    base = make_whisper(folder / "whisper")
+    if request.param == "checkpoint":
+        WhisperForConditionalGeneration.from_pretrained(base).half().save_pretrained(base)
+    (folder / "domain.txt").write_text("a cat in a hat\nthe cat\na tin cat\n")
+    fewer.adapt(base, folder / "bundle", text=folder / "domain.txt", order=2, beam=2)
+    dtype = "auto" if request.param == "checkpoint" else torch.float16
+    return folder / "bundle", WhisperForConditionalGeneration.from_pretrained(base, dtype=dtype).eval()
+
+
+def test_half_precision_scores_as_full_precision_does(half: tuple[Path, Any]) -> None:
+    bundle, model = half
+    assert model.dtype == torch.float16
+    whole = WhisperForConditionalGeneration.from_pretrained(model.config.name_or_path, dtype=torch.float32).eval()
+    mel = mels(around_whisper(whole), noises(2))
+    totals = []
+    for one in (model, whole):
+        processor = FusionProcessor.from_bundle(bundle, one)
+        options = {"logits_processor": [processor], "num_beams": 1, "do_sample": False, "max_new_tokens": 3}
+        found = one.generate(mel.to(one.dtype), output_scores=True, return_dict_in_generate=True, **options)
+        totals.append(found["scores"][0])  # of the first label
+    kept = totals[1] > -1e4
+    torch.testing.assert_close(totals[0][kept], totals[1][kept], atol=0.05, rtol=0.01)
+
+
+def test_another_models_weights_in_half_precision_are_refused(half: tuple[Path, Any], tmp_path: Path) -> None:
+    other = WhisperForConditionalGeneration.from_pretrained(make_whisper(tmp_path, seed=5), dtype=torch.float16)
+    with pytest.raises(FewerError, match=r"whose weights .* are not those of the model given"):
+        FusionProcessor.from_bundle(half[0], other)
+    changed = WhisperForConditionalGeneration.from_pretrained(half[1].config.name_or_path, dtype=torch.float16)
+    with torch.no_grad():
+        changed.model.decoder.layer_norm.bias += 1
+    with pytest.raises(FewerError, match=r"whose weights .* are not those of the model given"):
+        FusionProcessor.from_bundle(half[0], changed)
+
+
+def test_the_pipeline_of_transformers_in_chunks(parts: Parts) -> None:
+    """Of one chunk it gives what `generate` gives; of several the same whether one by one or together."""
+    tokenizer = WhisperTokenizerFast.from_pretrained(parts.base)
+    extractor = parts.whisper.features.extractor
+    recognise = pipeline(
+        "automatic-speech-recognition",
+        model=parts.model,
+        tokenizer=tokenizer,
+        feature_extractor=extractor,
+        chunk_length_s=1,
+        ignore_warning=True,
+    )
+    processor = FusionProcessor(parts.system(), {"lm": 1.0, "ilm": -0.5})
+    options = {"logits_processor": [processor], "num_beams": 3, "length_penalty": processor.length_penalty}
+
+    def text(samples: Tensor, batch: int = 1, **options: Any) -> str:
+        given = {"raw": samples.numpy(), "sampling_rate": 16000}
+        return recognise(given, batch_size=batch, generate_kwargs=options)["text"]
+
+    short, long = noises(1)[0], torch.cat(noises(5))
+    labels = parts.model.generate(mels(parts.whisper, [short]), **options)
+    assert text(short, **options) == tokenizer.decode(labels[0], skip_special_tokens=True)
+    assert text(long, **options) == text(long, batch=3, **options)
+    assert len(text(long, **options)) > len(text(short, **options))
+    assert text(long, **options) != text(long, num_beams=3)
 
 
 def test_what_generate_cannot_give_is_refused(parts: Parts, tmp_path: Path) -> None:

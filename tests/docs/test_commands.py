@@ -19,6 +19,7 @@ TINY_MODEL += "model.encoder.size=8 model.decoder.size=8 model.decoder.readout=8
 NOT_RUN = {
     "wget ": "a download",
     "pip install": "changes the environment",
+    "fewer prepare datasets": "a download",
     "fewer run mini-": "needs a real Whisper",
 }
 # What is done in place of a command: a part of it, as a regular expression, and what stands there instead.
@@ -61,6 +62,7 @@ def test_the_commands_of_a_page_run(
     if prepare := BEFORE.get(name(page)):
         prepare(tmp_path, tones)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shell = Shell(tmp_path, monkeypatch, capsys)
 
     def run(command: str, where: str) -> None:

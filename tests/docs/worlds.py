@@ -111,10 +111,13 @@ def measured(folder: Path, tones: Path) -> None:
 
 
 def adapting(folder: Path, tones: Path) -> None:
-    """A Whisper with random weights, manifests of noise, text, names and a call."""
+    """A Whisper with random weights, sets of noise, text, names and a call."""
     make_whisper(folder / "openai" / "whisper-tiny.en")
     write_manifest(folder / "dev.jsonl", ["the cat", "a cat in a hat"], seed=1)
-    write_manifest(folder / "general.jsonl", ["in the tin"], seed=2)
+    write_lines(folder / "dev.csv", "path,sentence", "dev-0.wav,the cat", "dev-1.wav,a cat in a hat")
+    (folder / "recordings").mkdir()
+    soundfile.write(folder / "recordings" / "one.wav", noises(1)[0].numpy(), 16000)
+    write_lines(folder / "recordings" / "one.txt", "In the tin.")
     soundfile.write(folder / "call.wav", noises(1)[0].numpy(), 16000)
     write_lines(folder / "domain.txt", "THE CAT IN THE HAT", "A HAT IN A CAT", "A TIN CAT")
     write_lines(folder / "words.txt", "Tin Cat", "hat\t1.5")

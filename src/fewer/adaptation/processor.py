@@ -1,8 +1,8 @@
 """Language models in transformers' own `generate`, for those who stay with it.
 
 processor = FusionProcessor.from_bundle("bundle", model)  # or .from_models(model, lm="lm.arpa", lm_scale=0.1)
-options = {"num_beams": 5, "length_penalty": processor.length_penalty}
-model.generate(mel, logits_processor=[processor], **options)
+options = {"logits_processor": [processor], "num_beams": 5, "length_penalty": processor.length_penalty}
+model.generate(mel, **options)  # or pipeline("automatic-speech-recognition", …)(audio, generate_kwargs=options)
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from torch import Tensor
 from fewer.adaptation.bundle import load_bundle, read_bundle
 from fewer.decoding.system import System, load_system
 from fewer.errors import FewerError
-from fewer.recognisers.whisper.recogniser import around_whisper
+from fewer.recognisers.whisper.recogniser import around_whisper, unrounded
 from fewer.search.fusion import signed
 from fewer.search.nbest import LengthPolicy
 from fewer.search.scorer import State, TreeState, first_labels
@@ -68,7 +68,7 @@ class FusionProcessor(LogitsProcessor):
     def from_bundle(cls, folder: str | Path, model: Any) -> "FusionProcessor":
         """What `fewer adapt` found for this WhisperForConditionalGeneration."""
         facts = read_bundle(folder)
-        bundle = load_bundle(folder, around_whisper(model, facts.language, facts.task))
+        bundle = load_bundle(folder, around_whisper(unrounded(model), facts.language, facts.task))
         return cls(bundle.system, bundle.scales, bundle.length)
 
     @classmethod
@@ -89,7 +89,7 @@ class FusionProcessor(LogitsProcessor):
 
         Scales that are not given are as usual for it.
         """
-        system = load_system(around_whisper(model, language, task), lm, ilm, words=words)
+        system = load_system(around_whisper(unrounded(model), language, task), lm, ilm, words=words)
         sources = {"lm": lm, "ilm": ilm, "words": words}
         usual = system.recogniser.defaults.scales([term for term, source in sources.items() if source is not None])
         given = {"lm": lm_scale, "ilm": ilm_scale, "words": words_scale}

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from fewer.api.arguments import check_choice, listed, paths
 from fewer.compute.device import Precision, choose_placement
 from fewer.config import override_value, parse_config
+from fewer.data.corpora.given import as_manifest
 from fewer.data.corpora.prepare import PrepareOptions, SetSummary
 from fewer.data.corpora.prepare import prepare as prepare_corpus
 from fewer.data.corpora.split import Split
@@ -39,13 +40,14 @@ from fewer.store.returnn import import_returnn as read_returnn
 from fewer.training.ngram_text import NGramConfig, ngram_of_texts, stream_log_probs
 from fewer.training.run import train_model
 
+BESIDE = ("table", "folder", "shar")  # what `prepare` writes manifests beside, unless a folder is named
 KINDS = ("bpe", "characters", "words", "subword_nmt")
 
 
 def prepare(
     corpus: str,
     src: str | Path,
-    out: str | Path,
+    out: str | Path | None = None,
     *,
     sets: str | Sequence[str] | None = None,
     splits: str | Sequence[str] | None = None,
@@ -55,12 +57,16 @@ def prepare(
     case: Literal["keep", "lower", "upper"] = "keep",
     text: bool = False,
 ) -> list[SetSummary]:
-    """Turn a corpus into manifests, OUT/<set>.jsonl with one utterance per line; nothing if anything is wrong.
+    """Turn a corpus, or recordings of your own, into manifests: OUT/<set>.jsonl with one utterance per line.
+
+        fewer.prepare("table", "dev.csv")  # writes dev.jsonl beside it
+
+    Nothing is written if anything is wrong.
 
     Args:
-        corpus: librispeech, tedlium2, switchboard, kaldi, …: `fewer prepare --help` lists them.
-        src: the corpus's folder, as it is distributed.
-        out: folder for the manifests.
+        corpus: table, folder, datasets, shar, kaldi, librispeech, …: `fewer prepare --help` lists them.
+        src: the corpus's folder, as it is distributed; a table's file; a dataset's name or folder.
+        out: folder for the manifests. Default for table, folder and shar: the one that `src` is in.
         sets: only these sets.
         splits: also write parts of a set, divided by speaker: "SET=PART:SPEAKERS,PART".
         transcripts: folder of the transcripts, if they are not in `src`.
@@ -82,6 +88,10 @@ def prepare(
         case=Letters(case),
         text=text,
     )
+    if out is None:
+        if corpus not in BESIDE:
+            raise FewerError(f"name a folder for the manifests: fewer prepare {corpus} {src} OUT")
+        out = Path(src).absolute().parent
     return prepare_corpus(corpus, Path(src), Path(out), options)
 
 
@@ -241,8 +251,8 @@ def estimate_ilm(
         model: the recogniser: a folder of `fewer train`, or a Whisper.
         out: a folder to write it to.
         method: zero, enc_avg, mini_lstm, …: `fewer ilm --help` lists them; or one of your own (docs/estimator.md).
-        train: manifest of the recogniser's training set; not every method needs it.
-        dev: manifest for the perplexity, and for when to stop training.
+        train: the recogniser's training set, as in `fewer.decode`; not every method needs it.
+        dev: a set for the perplexity, and for when to stop training.
         change: other options of the method, such as "units=50" or "passes=4".
         device, precision: as in `fewer.load`.
 
@@ -253,6 +263,7 @@ def estimate_ilm(
     for override in listed(change):
         values = override_value(values, override)
     config, placement = parse_config(IlmConfig, values, "fewer ilm"), choose_placement(device, precision)
+    train, dev = (None if one is None else as_manifest(one) for one in (train, dev))
     return estimate(full_name(model), config, out, train, dev, placement)
 
 

@@ -13,6 +13,7 @@ from fewer.api.arguments import Audio, check_choice, listed, recording
 from fewer.api.results import NBestLists, TextScores, Transcription, Transcriptions
 from fewer.compute.device import Precision, choose_placement
 from fewer.compute.world import joined
+from fewer.data.corpora.given import as_manifest
 from fewer.decoding.decode import decode as decode_set
 from fewer.decoding.system import Search
 from fewer.errors import FewerError
@@ -170,13 +171,14 @@ class Model:
         """N-best lists of a set, with every term's own score.
 
         Args:
-            manifest: the utterances, as `fewer.prepare` writes them.
+            manifest: the utterances: a manifest of `fewer.prepare` or lhotse, a table (.csv, .tsv, .jsonl of NeMo), a
+                folder of audio with .txt files beside it, a Kaldi data directory, a saved dataset, or lhotse Shar.
             out: an N-best file (.jsonl) to write; it is complete or absent. Without it the lists are kept in memory.
             n_best: hypotheses of each utterance. Default: all of the beam.
             max_length: tokens at most. Default: as many as the encoder has frames.
             processes: processes of this machine that divide the search (on Linux).
         """
-        search = self._spoken()
+        search, manifest = self._spoken(), as_manifest(manifest, transcripts=False)
         options = replace(search.options, n_best=n_best, max_length=max_length)
         with joined(self.recogniser.device) as world, tempfile.TemporaryDirectory() as folder:
             path = Path(world.same(folder)) / "nbest.jsonl" if out is None else Path(out)

@@ -15,6 +15,7 @@ from fewer.api.results import NBestLists, Transcription, Transcriptions
 from fewer.compute.device import Precision, choose_placement
 from fewer.compute.world import joined
 from fewer.config import parse_config
+from fewer.data.corpora.given import as_manifest
 from fewer.data.manifest import Manifest
 from fewer.decoding.decode import hold_set
 from fewer.decoding.rescore import rescore as rescore_lists
@@ -149,7 +150,8 @@ def decode(
         model: the recogniser: a Whisper, a folder of `fewer train`, or a bundle of `fewer adapt`.
         lm, lm_scale, ilm, ilm_scale, words, words_scale, ctc_scale, beam, length_exponent, reward, end_by, base,
             language, task, device, precision: as in `fewer.load`.
-        manifest: the utterances, as `fewer.prepare` writes them.
+        manifest: the utterances: a manifest of `fewer.prepare` or lhotse, a table (.csv, .tsv, .jsonl of NeMo), a
+            folder of audio with .txt files beside it, a Kaldi data directory, a saved dataset, or lhotse Shar.
         out: an N-best file (.jsonl) to write. Without it the lists are kept in memory.
         n_best: hypotheses of each utterance. Default: all of the beam.
         max_length: tokens at most. Default: as many as the encoder has frames.
@@ -242,7 +244,7 @@ def tune(
 
     Args:
         model: the recogniser: a folder of `fewer train`, or a Whisper.
-        manifest: the dev set, with transcripts.
+        manifest: the dev set, with transcripts; anything that `fewer.decode` takes.
         out: a folder for results, WER surfaces, pools and decodes of each method.
         lm: the external language model.
         ilm: folders of `fewer.estimate_ilm`; each is one method to tune.
@@ -266,7 +268,7 @@ def tune(
     Returns:
         The result of each method by its name ("sf", or the name of the folder): `wer`, `scales`, `converged` and so on.
     """
-    out, manifest = Path(out), Path(manifest)
+    out, manifest = Path(out), as_manifest(manifest)
     space = {"length": length, "fixed": dict(fixed or {}), "tied": dict(tied or {}), "ranges": dict(ranges or {})}
     options = parse_config(TuneOptions, {"space": space, "budget": budget, "no_harm": no_harm}, "fewer tune")
     with joined("cpu") as world:
@@ -325,11 +327,11 @@ def adapt(
         text: text of the domain: files, plain, gzip or xz, or manifests.
         lm: instead of text, a language model: an n-gram file, a folder of `fewer train`, or "hf:NAME".
         words: a file of hotwords: on each line a term, or a term, a tab and its weight.
-        dev: a manifest with transcripts. With it, method and scales are chosen by its word error rate, and nothing is
-            added unless it improves significantly; without it, default scales are taken.
-        general: a manifest of other speech, whose error rate is reported with and without adaptation.
+        dev: a set with transcripts, as in `fewer.decode`. With it, method and scales are chosen by its word error rate,
+            and nothing is added unless it improves significantly; without it, default scales are taken.
+        general: a set of other speech, whose error rate is reported with and without adaptation.
         transcripts: text or manifest of speech such as the model was trained on, for internal language models.
-        audio: the same without transcripts, a manifest: the model's own are taken.
+        audio: such speech without transcripts, a set: the model's own are taken.
         general_text: cased text of any kind, for the case of names and for the method lodr.
         method: try only these: "none", "sf", or methods of `fewer.estimate_ilm`.
         style: "none": the text is written as the model writes already.
@@ -347,10 +349,10 @@ def adapt(
         "text": paths(text),
         "lm": None if lm is None else str(lm),
         "words": words,
-        "dev": dev,
-        "general": general,
+        "dev": None if dev is None else as_manifest(dev),
+        "general": None if general is None else as_manifest(general),
         "transcripts": transcripts,
-        "audio": audio,
+        "audio": None if audio is None else as_manifest(audio, transcripts=False),
         "general_text": general_text,
         "methods": listed(method),
         "style": style,

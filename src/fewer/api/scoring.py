@@ -86,7 +86,8 @@ def score(
 
     Args:
         hypotheses: an N-best file (.jsonl), .trn, .ctm, or Kaldi's text file.
-        ref: references: a manifest (.jsonl), .trn, .stm or Kaldi's text. Default: those in the N-best file.
+        ref: references: .trn, .stm, Kaldi's text, or any set that `fewer.decode` takes (a manifest, a table, a folder
+            of audio and .txt files, …). Default: those in the N-best file.
         against: another system's hypotheses to compare with.
         normalise: none, librispeech, english (as for Whisper), english:NORMALIZER.JSON, basic or glm:FILE.
         rules: plain (fewest errors), sclite (NIST's costs) or hubscr. Default: hubscr with a glm, sclite for .trn and

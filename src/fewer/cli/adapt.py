@@ -24,16 +24,17 @@ def command(
         Path | None, typer.Option(help="Hotwords, names and terms to reward: lines `term`, or `term`, tab, weight.")
     ] = None,
     dev: Annotated[
-        Path | None, typer.Option(help="Manifest with transcripts: method and scales are chosen by its WER.")
+        Path | None,
+        typer.Option(help=f"A set with transcripts, by whose WER method and scales are chosen: {options.SET}."),
     ] = None,
     general: Annotated[
-        Path | None, typer.Option(help="Manifest of other speech: its WER is reported, with and without.")
+        Path | None, typer.Option(help="A set of other speech: its WER is reported, with and without.")
     ] = None,
     transcripts: Annotated[
         Path | None, typer.Option(help="Text or manifest of such speech as the model was trained on, for internal LMs.")
     ] = None,
     audio: Annotated[
-        Path | None, typer.Option(help="The same without transcripts: the model's own are taken (a manifest).")
+        Path | None, typer.Option(help="The same without transcripts, a set: the model's own are taken.")
     ] = None,
     general_text: Annotated[
         Path | None, typer.Option(help="Cased text of any kind: how names are cased; what lodr subtracts.")
@@ -57,7 +58,7 @@ def command(
 ) -> None:
     """Adapt a recogniser to a domain with text alone: language model, internal language model and scales in one folder.
 
-    fewer adapt openai/whisper-tiny.en adapted --text domain.txt --dev dev.jsonl
+    fewer adapt openai/whisper-tiny.en adapted --text domain.txt --dev dev.csv
 
     Without --dev the usual scales are taken. With it, nothing is added unless the dev set improves significantly.
     """

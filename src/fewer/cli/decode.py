@@ -12,7 +12,7 @@ def command(
     model: Annotated[
         str, typer.Argument(help="The recogniser: a folder of `fewer train`, a Whisper, or a bundle of `fewer adapt`.")
     ],
-    manifest: Annotated[Path, typer.Argument(help="The utterances, as `fewer prepare` writes them.")],
+    manifest: Annotated[Path, typer.Argument(help=f"The utterances: {options.SET}.")],
     out: Annotated[Path, typer.Argument(help="The N-best file (.jsonl) to write.")],
     lm: options.Lm = None,
     lm_scale: options.LmScale = None,

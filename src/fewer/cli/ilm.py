@@ -15,8 +15,8 @@ def command(
         str,
         typer.Option(help="One of the methods below, or one of your own (docs/estimator.md)."),
     ] = "mini_lstm",
-    train: Annotated[Path | None, typer.Option(help="Manifest of the recogniser's training set.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Manifest for the perplexity and for when to stop.")] = None,
+    train: Annotated[Path | None, typer.Option(help="The recogniser's training set, as in `fewer decode`.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="A set for the perplexity and for when to stop.")] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="Another option of the method, such as units=50 or passes=4.")
     ] = None,

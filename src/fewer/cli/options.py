@@ -5,6 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
+SET = (
+    "a manifest, a table (.csv, .tsv, NeMo's .jsonl), audio with .txt beside it, a Kaldi, Shar or saved-dataset folder"
+)
 Lm = Annotated[str | None, typer.Option(help="LM: a folder of `fewer train`, an n-gram file, or hf:NAME.")]
 LmScale = Annotated[float | None, typer.Option(help="λ1, the weight of the LM; 0.3 if not given.")]
 Ilm = Annotated[Path | None, typer.Option(help="Internal language model: a folder of `fewer ilm`.")]

@@ -16,8 +16,14 @@ KINDS = "  ".join(f"{name}: {corpus.what}." for name, corpus in CORPORA.items())
 
 def command(
     corpus: Annotated[str, typer.Argument(help=KINDS)],
-    src: Annotated[Path, typer.Argument(help="The corpus's folder, as it is distributed.")],
-    out: Annotated[Path, typer.Argument(help="Folder for the manifests.")],
+    src: Annotated[Path, typer.Argument(help="The corpus's folder, as it is distributed; a table's file; a dataset.")],
+    out: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Folder for the manifests. Default for table, folder and shar: the one that SRC is in.",
+            show_default=False,
+        ),
+    ] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", help="Only this set (repeatable).")] = None,
     splits: Annotated[
         list[str] | None,
@@ -38,7 +44,12 @@ def command(
     case: Annotated[Case, typer.Option(help="Letters of the transcripts.")] = Case.KEEP,
     text: Annotated[bool, typer.Option("--text", help="Also write the transcripts as plain text, <set>.txt.")] = False,
 ) -> None:
-    """Turn a corpus into manifests: OUT/<set>.jsonl, one utterance per line; nothing if anything is wrong."""
+    """Turn a corpus, or recordings of your own, into manifests: OUT/<set>.jsonl, one utterance per line.
+
+    fewer prepare table dev.csv
+
+    Nothing is written if anything is wrong.
+    """
     import fewer
 
     show(
@@ -69,7 +80,7 @@ def show(summaries: "list[SetSummary]") -> None:
     for column in ("utterances", "hours", "speakers", "words"):
         table.add_column(column, justify="right")
     for one in summaries:
-        hours = f"{one.seconds / 3600:.2f}" if one.speakers else "–"
+        hours = f"{one.seconds / 3600:.2f}" if one.seconds else "–"
         table.add_row(one.name, f"{one.utterances}", hours, f"{len(one.speakers) or '–'}", f"{one.words}")
     Console(highlight=False).print(table)
     for one in summaries:

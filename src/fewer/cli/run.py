@@ -12,7 +12,9 @@ def command(
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the configuration, such as beam=32.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done, with costs.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done, with costs and all missing files.")
+    ] = False,
     gpu: Annotated[
         str, typer.Option(help="GPU to tell costs for in a dry run: A100, H100, V100, RTX-4090, …")
     ] = "A100",

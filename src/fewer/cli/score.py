@@ -14,7 +14,9 @@ def command(
     ],
     ref: Annotated[
         Path | None,
-        typer.Option(help="References: manifest (.jsonl), .trn, .stm or Kaldi's text. Default: the N-best file's own."),
+        typer.Option(
+            help="References: .trn, .stm, Kaldi's text, or a set as in `fewer decode`. Default: the N-best file's."
+        ),
     ] = None,
     against: Annotated[Path | None, typer.Option(help="Another system's hypotheses to compare with.")] = None,
     normalise: options.Normalise = "none",

@@ -19,7 +19,7 @@ import numpy as np
 from fewer.data.cut_schema import ManifestCut, check_line, line_id
 from fewer.data.lines import DAMAGED, open_decompressed, read_raw_lines
 from fewer.errors import FewerError
-from fewer.files import atomic_write, fingerprint
+from fewer.files import atomic_write, fingerprint, user_cache
 from fewer.progress import Bar
 
 FORMAT = "fewer-manifest-index/2"  # a new number makes every manifest be checked again
@@ -89,8 +89,7 @@ def open_index(path: Path, transcripts: bool) -> tuple[Summary, Path, Path]:
 
 def _cache_folders(path: Path) -> Iterable[Path]:
     """Where an index may lie: beside the manifest, else in the user's cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return path.parent, cache / "fewer" / fingerprint(str(path.resolve()))[:16]
+    return path.parent, user_cache() / fingerprint(str(path.resolve()))[:16]
 
 
 def _read_summary(index: Path) -> Summary | None:

@@ -3,6 +3,7 @@
 | file | what it is |
 |---|---|
 | .jsonl, .jsonl.gz | an N-best file of `fewer decode`, or a manifest of lhotse cuts; its first line tells |
+| .csv, .tsv, a folder, … | what `as_manifest` makes a manifest of |
 | .trn, .stm, .ctm | NIST's formats |
 | any other | Kaldi's text |
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from fewer.data.corpora.given import as_manifest
 from fewer.data.cut_schema import ManifestCut, Supervision, check_line
 from fewer.data.lines import read_lines, read_raw_lines
 from fewer.data.spelling import fold_space
@@ -85,6 +87,8 @@ def kind_of(path: str | Path) -> Kind:
     last = suffixes[-1] if suffixes else ""
     if last in (".trn", ".stm", ".ctm"):
         return last[1:]  # type: ignore[return-value]
+    if Path(path).is_dir() or last in (".csv", ".tsv", ".json"):
+        return "manifest"
     if last == ".jsonl":
         first = next(iter(read_lines(path)), "")
         return "nbest" if FORMAT in first else "manifest"
@@ -143,6 +147,7 @@ def _read_manifest(path: str | Path) -> Transcripts:
 
 
 def _cuts(path: str | Path) -> Iterable[tuple[int, ManifestCut]]:
+    path = as_manifest(path, transcripts=False)
     for number, line in enumerate(read_raw_lines(path), start=1):
         cut = check_line(line, transcripts=False)
         if isinstance(cut, str):

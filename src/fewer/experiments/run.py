@@ -6,6 +6,7 @@ from typing import Any
 from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource
 from fewer.experiments.cost import experiment_lines, frozen_lm
 from fewer.experiments.experiment import Experiment
+from fewer.experiments.inputs import missing_inputs
 from fewer.experiments.layers import train_values
 from fewer.report.tables import write_tables
 from fewer.store.model_folder import WEIGHTS
@@ -35,7 +36,13 @@ def describe(config: ExperimentConfig, gpu: Gpu = GPUS[DEFAULT]) -> str:
         where = f" (already trained, in {folder})" if folder and (folder / WEIGHTS).exists() else ""
         training = parse_train_config(values, name)
         lines.append(f"\n{name}{where}: {dry_run(training, gpu, frozen_lm(training))}")
-    return "\n".join([*lines, "", *experiment_lines(config, gpu)])
+    lines += ["", *experiment_lines(config, gpu)]
+    if missing := missing_inputs(config):
+        lines += ["", f"missing, {len(missing)} in all:", *(f"  {line}" for line in missing)]
+        lines.append("docs/recipes.md tells how to get and prepare the data of the recipes")
+    else:
+        lines += ["", "all files that it reads are here"]
+    return "\n".join(lines)
 
 
 def _given(source: ModelSource | LmSource) -> str:

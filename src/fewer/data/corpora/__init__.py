@@ -7,8 +7,21 @@ sph2pipe for SPHERE audio; the tests compare with them.)
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from fewer.data.corpora import fisher_text, hub5, kaldi, librispeech, speechocean762, switchboard, tedlium2
+from fewer.data.corpora import (
+    fisher_text,
+    folder,
+    hub5,
+    hugging_face,
+    kaldi,
+    librispeech,
+    shar,
+    speechocean762,
+    switchboard,
+    table,
+    tedlium2,
+)
 from fewer.data.corpora.corpus import Source, SpeechSet, TextSet
 
 
@@ -18,9 +31,25 @@ class Corpus:
 
     what: str  # for the help text
     sets: Callable[[Source], Sequence[SpeechSet | TextSet]]
+    takes: Literal["folder", "file", "name"] = "folder"  # name: also of something on the Hugging Face hub
+    any_rate: bool = False  # files may have any sampling rate: recognisers resample what they hear
 
 
 CORPORA: dict[str, Corpus] = {
+    "table": Corpus(
+        "a .csv, .tsv or .jsonl (NeMo) file with a column of audio files and one of transcripts",
+        table.sets,
+        takes="file",
+        any_rate=True,
+    ),
+    "folder": Corpus("audio files, each with its transcript in a .txt file beside it", folder.sets, any_rate=True),
+    "datasets": Corpus(
+        "a Hugging Face dataset: NAME or NAME:CONFIG on the hub, or a folder of save_to_disk",
+        hugging_face.sets,
+        takes="name",
+        any_rate=True,
+    ),
+    "shar": Corpus("a folder in lhotse's Shar format", shar.sets, any_rate=True),
     "librispeech": Corpus("LibriSpeech or Mini LibriSpeech, any of its sets", librispeech.sets),
     "tedlium2": Corpus("TED-LIUM release 2, with its text for language models", tedlium2.sets),
     "switchboard": Corpus("Switchboard-1 (LDC97S62) with the Mississippi State transcripts", switchboard.sets),

@@ -11,8 +11,8 @@ class Utterance:
 
     id: str
     audio: Path
-    text: str
-    speaker: str
+    text: str | None  # None: not transcribed
+    speaker: str | None
     where: str  # the transcript's file and line, for messages
     start: float = 0.0  # seconds
     end: float | None = None  # seconds; None: to the end of the file
@@ -64,8 +64,11 @@ class TextSet:
 class Source:
     """Where the user says that the corpus is."""
 
-    folder: Path  # absolute
+    folder: Path  # absolute; of a table, the file
     transcripts: Path | None = None  # absolute; where to look for transcripts if not in `folder`
+    given: str = ""  # what the user wrote, for what may be a name
+    audio: Path = Path()  # absolute; a folder for audio that is in no file of its own, made when needed
+    transcribed: bool = True  # every utterance needs a transcript; else those that have none come without
 
     @property
     def transcripts_folder(self) -> Path:

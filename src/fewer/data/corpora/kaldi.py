@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fewer.data.corpora.corpus import Items, Problem, Source, SpeechSet, Utterance
 from fewer.data.corpora.disk_table import DiskTable
-from fewer.data.corpora.places import find_root, numbered_lines, seconds, subfolders
+from fewer.data.corpora.places import find_root, first_file, numbered_lines, seconds, subfolders
 from fewer.data.spelling import fold_space
 from fewer.errors import FewerError
 
@@ -130,9 +130,7 @@ def parse_audio(value: str, folder: Path) -> tuple[Path, int | None] | str:
 
 def find_audio(name: str, folder: Path) -> Path:
     """A path of wav.scp: absolute, or relative to the data directory, a folder around it, or the current directory."""
-    path = Path(name)
-    places = (folder, folder.parent, folder.parent.parent, Path.cwd())
-    return next((place / path for place in places if (place / path).is_file()), folder / path)
+    return first_file(name, (folder, folder.parent, folder.parent.parent, Path.cwd())) or folder / name
 
 
 def _genders(path: Path) -> dict[str, str]:

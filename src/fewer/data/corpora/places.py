@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from fewer.data.lines import read_lines
@@ -47,6 +47,11 @@ def find_one(folder: Path, pattern: str, what: str, hint: str) -> Path:
     if len(found) > 1:
         raise FewerError(f"{folder} holds more than one {what}: {', '.join(str(path) for path in found)}")
     return found[0]
+
+
+def first_file(name: str, folders: Iterable[Path]) -> Path | None:
+    """A file by its path, absolute or relative to the first of the folders that has it."""
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
 def index_audio(folder: Path) -> dict[str, Path]:

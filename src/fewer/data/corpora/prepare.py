@@ -33,6 +33,8 @@ class PrepareOptions:
     resample: int | None = None  # Hz; every cut gets this rate
     case: Case = Case.KEEP  # of the transcripts' letters
     text: bool = False  # also write the transcripts as plain text, one line each
+    transcribed: bool = True  # every utterance needs a transcript
+    skipping: str = "--skip-bad lists such entries and leaves them out"  # what an error says can be done
 
 
 @dataclass
@@ -62,8 +64,9 @@ def prepare(corpus: str, source: Path, out: Path, options: PrepareOptions | None
     read_header.cache_clear()  # the files may have changed since
     with ExitStack() as stack:
         try:
-            chosen = _choose(corpus, source, options)
-            gathered = [Gathered(one, options, stack.enter_context(_table())) for one in chosen]
+            chosen = _choose(corpus, source, out, options)
+            any_rate = CORPORA[corpus].any_rate or options.resample is not None
+            gathered = [Gathered(one, options, any_rate, stack.enter_context(_table())) for one in chosen]
             for one in gathered:
                 one.read()
         except OSError as error:
@@ -80,14 +83,24 @@ def prepare(corpus: str, source: Path, out: Path, options: PrepareOptions | None
     return summaries
 
 
-def _choose(corpus: str, source: Path, options: PrepareOptions) -> list[SpeechSet | TextSet]:
+def _choose(corpus: str, source: Path, out: Path, options: PrepareOptions) -> list[SpeechSet | TextSet]:
     """The wanted sets of the corpus."""
     if corpus not in CORPORA:
         raise FewerError(f"unknown corpus {corpus!r}; there are {', '.join(CORPORA)}")
-    for folder in (source, options.transcripts):
+    kind = CORPORA[corpus]
+    if kind.takes == "file" and not source.is_file():
+        raise FewerError(f"there is no file {source}" + (": it is a folder" if source.is_dir() else ""))
+    for folder in (source if kind.takes == "folder" else None, options.transcripts):
         if folder is not None and not folder.is_dir():
-            raise FewerError(f"there is no folder {folder}")
-    found = CORPORA[corpus].sets(Source(source.absolute(), options.transcripts and options.transcripts.absolute()))
+            raise FewerError(f"there is no folder {folder}" + (": it is a file" if folder.is_file() else ""))
+    place = Source(
+        folder=source.absolute(),
+        transcripts=options.transcripts and options.transcripts.absolute(),
+        given=str(source),
+        audio=out.absolute() / "prepared-audio",
+        transcribed=options.transcribed,
+    )
+    found = kind.sets(place)
     names = [one.name for one in found]
     for name in options.sets:
         if name not in names:
@@ -100,6 +113,9 @@ def _choose(corpus: str, source: Path, options: PrepareOptions) -> list[SpeechSe
         for part, _ in split.parts:
             if part in names or parts.count(part) > 1:
                 raise FewerError(f"--split: {part} would be the name of two sets; give the parts other names")
+    for one in chosen:
+        if (out / f"{one.name}.jsonl").absolute() == source.absolute():
+            raise FewerError(f"the manifest would overwrite {source}; give another folder as OUT")
     return chosen
 
 
@@ -110,8 +126,8 @@ def _table() -> DiskTable:
 class Gathered:
     """A set that is read and checked; its lines wait on disk, in the order of their ids."""
 
-    def __init__(self, one: SpeechSet | TextSet, options: PrepareOptions, table: DiskTable):
-        self.set, self.options, self.table = one, options, table
+    def __init__(self, one: SpeechSet | TextSet, options: PrepareOptions, any_rate: bool, table: DiskTable):
+        self.set, self.options, self.any_rate, self.table = one, options, any_rate, table
         self.summary = SetSummary(one.name)
         self.problems: list[Problem] = []
         self.first: tuple[int, Path] | None = None  # rate (Hz) and file of the first utterance
@@ -122,7 +138,7 @@ class Gathered:
             for item in self.set.read():
                 problem = self._add(item)
                 if problem and not self.options.skip_bad:
-                    raise FewerError(f"{problem}\n(--skip-bad lists such entries and leaves them out)")
+                    raise FewerError(f"{problem}\n({self.options.skipping})")
                 if problem:
                     self.problems.append(problem)
                     self.summary.skipped += 1
@@ -150,12 +166,12 @@ class Gathered:
         made = make_cut(utterance, self.options.resample)
         if isinstance(made, Problem):
             return made
-        if not self.options.resample and (problem := self._wrong_rate(made.rate, utterance.audio)):
+        if not self.any_rate and (problem := self._wrong_rate(made.rate, utterance.audio)):
             return problem
-        text = self.options.case.apply(utterance.text)
-        made.cut.supervisions[0].text = text
+        text = self.options.case.apply(utterance.text or "")
+        made.cut.supervisions[0].text = text or None
         line = json.dumps(made.cut.to_dict(), ensure_ascii=False)
-        if not self.table.add(utterance.id, utterance.speaker, text, line):
+        if not self.table.add(utterance.id, utterance.speaker or "", text, line):
             return Problem(utterance.where, f"utterance {utterance.id} is there twice")
         self.first = self.first or (made.rate, utterance.audio)
         self.summary.count(text, made.cut.duration, utterance.speaker)

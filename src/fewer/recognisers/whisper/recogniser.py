@@ -254,9 +254,7 @@ def load_whisper(
         check_model(config, name)
         if (path / GENERATION).exists():
             read_json(path / GENERATION)  # transformers would do without a damaged one
-        model = WhisperForConditionalGeneration.from_pretrained(
-            name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
-        )
+        model = _read_weights(WhisperForConditionalGeneration, name)
     return around_whisper(model, language, task, name, placement, detect)
 
 
@@ -286,6 +284,26 @@ def around_whisper(
         return WhisperRecogniser(model, tokenizer, extractor, language, task, name, placement, detect)
     except FewerError as error:
         raise FewerError(f"{name}: {error}") from error
+
+
+def unrounded(model: Any) -> Any:
+    """A WhisperForConditionalGeneration with the weights of its checkpoint, if it was loaded in a lower precision.
+
+    Bundles and internal LMs know the model that they belong to by these weights.
+    """
+    name = str(model.config.name_or_path)
+    if model.dtype == torch.float32 or not name:
+        return model
+    with loading(name, f"cannot load the weights of {name} in full precision"), quiet_loading(name):
+        whole = _read_weights(type(model), name)
+    own, theirs = model.state_dict(), whole.state_dict()
+    same = own.keys() == theirs.keys()
+    same = same and all(torch.equal(own[key].cpu(), theirs[key].to(own[key].dtype)) for key in own)
+    return whole.to(model.device) if same else model
+
+
+def _read_weights(kind: Any, name: str) -> Any:
+    return kind.from_pretrained(name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True)
 
 
 def _normaliser(name: str, language: str | None, task: str) -> str:
