@@ -269,18 +269,19 @@ def test_the_pipeline_of_transformers_in_chunks(parts: Parts) -> None:
         ignore_warning=True,
     )
     processor = FusionProcessor(parts.system(), {"lm": 1.0, "ilm": -0.5})
-    options = {"logits_processor": [processor], "num_beams": 3, "length_penalty": processor.length_penalty}
+    options = {"logits_processor": [processor], "num_beams": 2, "length_penalty": processor.length_penalty}
 
     def text(samples: Tensor, batch: int = 1, **options: Any) -> str:
         given = {"raw": samples.numpy(), "sampling_rate": 16000}
         return recognise(given, batch_size=batch, generate_kwargs=options)["text"]
 
-    short, long = noises(1)[0], torch.cat(noises(5))
+    short, long = noises(1)[0], torch.cat(noises(3))
     labels = parts.model.generate(mels(parts.whisper, [short]), **options)
-    assert text(short, **options) == tokenizer.decode(labels[0], skip_special_tokens=True)
-    assert text(long, **options) == text(long, batch=3, **options)
-    assert len(text(long, **options)) > len(text(short, **options))
-    assert text(long, **options) != text(long, num_beams=3)
+    alone, chunked = text(short, **options), text(long, **options)
+    assert alone == tokenizer.decode(labels[0], skip_special_tokens=True)
+    assert chunked == text(long, batch=3, **options)
+    assert len(chunked) > len(alone)
+    assert chunked != text(long, num_beams=2)
 
 
 def test_what_generate_cannot_give_is_refused(parts: Parts, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from fewer.errors import FewerError
 from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource
 from fewer.experiments.layers import train_values
-from fewer.recognisers.names import full_name
+from fewer.recognisers.names import SHORT_NAMES, full_name
 from fewer.store.model_folder import WEIGHTS
 from fewer.training.configs import AedTrainConfig, parse_train_config
 
@@ -53,14 +53,14 @@ def _tokenizer(config: ExperimentConfig) -> Iterator[Input]:
 
 
 def _model(given: Path, what: str) -> Iterator[Input]:
-    """A folder, unless it is a model of the Hugging Face hub."""
+    """A folder; a Whisper that is known by name needs none."""
     try:
-        name = str(full_name(given))
-    except FewerError:  # neither
-        yield given, what
-        return
-    if name == str(given) and (name.startswith((".", "/", "~")) or name.count("/") != 1):
-        yield given, what
+        known = str(full_name(given)) in SHORT_NAMES.values()
+    except FewerError:  # neither a folder nor a short name
+        known = False
+    if not known:
+        hub = str(given).count("/") == 1 and not str(given).startswith((".", "/", "~"))
+        yield given, what + (", unless it is a model of the Hugging Face hub" if hub else "")
 
 
 def _lm(config: ExperimentConfig, name: str, lm: LmSource) -> Iterator[Input]:

@@ -1,9 +1,12 @@
 """Kaldi data directories, and speechocean762, which comes as two of them."""
 
+import numpy as np
 import pytest
 from lhotse.kaldi import load_kaldi_data_dir
 
+from fewer.data.audio import load_audio
 from fewer.data.corpora.kaldi import parse_audio
+from fewer.data.corpora.pipes import Piped
 from fewer.data.corpora.prepare import PrepareOptions, prepare
 from fewer.errors import FewerError
 from tests.data.corpora.builders import kaldi, pitch, read_cuts, speechocean762, texts, write_audio, write_lines
@@ -49,26 +52,85 @@ def test_agrees_with_lhotse(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("value", "channel"),
+    ("value", "meant"),
     [
-        ("sph2pipe -f wav -p -c 1 /a/b.sph |", 0),
-        ("sph2pipe -f wav -p -c 2 /a/b.sph|", 1),
-        ("/opt/kaldi/tools/sph2pipe_v2.5/sph2pipe -c 2 -p -f wav /a/b.sph |", 1),
-        ("sph2pipe -f wav -p /a/b.sph |", None),
+        ("sph2pipe -f wav -p -c 1 /a/b.sph |", Piped("/a/b.sph", channel=0)),
+        ("sph2pipe -f wav -p -c 2 /a/b.sph|", Piped("/a/b.sph", channel=1)),
+        ("/opt/kaldi/tools/sph2pipe_v2.5/sph2pipe -c 2 -p -f wav /a/b.sph |", Piped("/a/b.sph", channel=1)),
+        ("sph2pipe -f wav -p /a/b.sph |", Piped("/a/b.sph")),
+        ("cat /a/b.wav |", Piped("/a/b.wav")),
+        ("flac -c -d -s /a/b.flac |", Piped("/a/b.flac")),
+        ("flac -cds '/a/b c.flac' 2>/dev/null |", Piped("/a/b c.flac")),
+        ("flac --decode --stdout --silent /a/b.flac |", Piped("/a/b.flac")),
+        ("sox /a/b.wav -t wav - |", Piped("/a/b.wav")),
+        ("sox -t mp3 /a/b.mp3 -r 16k -c 1 -b 16 -e signed-integer -t wav - |", Piped("/a/b.mp3", None, True, 16000)),
+        ("sox -c 1 -t wavpcm -e signed-integer /a/b.wav -t wavpcm - |", Piped("/a/b.wav")),
+        ("sox -G /a/b.wav -t wav -r 8000 - remix 2 |", Piped("/a/b.wav", 1, False, 8000)),
+        ("sox /a/b.flac -t wav - channels 1 rate -h 16000 |", Piped("/a/b.flac", None, True, 16000)),
+        ("ffmpeg -i /a/b.mp3 -f wav -ar 16000 -ab 16 -ac 1 - |", Piped("/a/b.mp3", None, True, 16000)),
+        ("ffmpeg -v 8 -i /a/b.m4a -f wav -acodec pcm_s16le -|", Piped("/a/b.m4a")),
+        ("ffmpeg -nostdin -loglevel quiet -i /a/b.opus -ac 1 -f wav pipe:1 |", Piped("/a/b.opus", mixed=True)),
+        ("ffmpeg -i /a/b.wav -map_channel 0.0.1 -f wav - 2> /dev/null |", Piped("/a/b.wav", channel=1)),
+        ("sph2pipe -f wav -p -c 1 /a/b.sph | sox -t wav - -r 16000 -t wav - |", Piped("/a/b.sph", 0, False, 16000)),
+        ("flac -c -d -s /a/b.flac | sox -t wav - -t wav -c 1 - |", Piped("/a/b.flac", mixed=True)),
+        ("/a/b.wav", Piped("/a/b.wav")),
     ],
 )
-def test_sph2pipe_is_understood(tmp_path, value, channel):
-    path, found = parse_audio(value, tmp_path)
-    assert (str(path), found) == ("/a/b.sph", channel)
+def test_the_usual_commands_are_understood(value, meant):
+    assert parse_audio(value) == meant
+
+
+def test_the_channel_and_rate_of_a_command(tmp_path):
+    data, call = tmp_path / "data", tmp_path / "call.wav"
+    write_audio(call, [(0.5, 400)], [(0.5, 900)], rate=44100)
+    commands = ["sox {} -t wav -r 16k - remix 2 |", "ffmpeg -i {} -f wav -ar 16000 -ac 1 - |"]
+    write_lines(data / "wav.scp", *(f"{id} {command.format(call)}" for id, command in enumerate(commands)))
+    write_lines(data / "text", "0 right", "1 both")
+    write_lines(data / "utt2spk", "0 a", "1 a")
+    prepare("kaldi", data, tmp_path / "out")
+    right, both = read_cuts(tmp_path / "out/data.jsonl")
+    assert [cut.sampling_rate for cut in (right, both)] == [16000, 16000]
+    assert round(pitch(right), -1) == 900
+    samples = load_audio(both, 16000).numpy()
+    spectrum = np.abs(np.fft.rfft(samples * np.hanning(len(samples))))
+    strength = {hertz: spectrum[hertz // 2] for hertz in (400, 900, 1300)}  # 2 Hz for each bin
+    assert strength[400] == pytest.approx(strength[900], rel=0.01)
+    assert strength[400] > 100 * strength[1300]
+
+
+def test_without_transcripts_if_none_are_needed(tmp_path):
+    data = kaldi(tmp_path)
+    for name in ("text", "utt2spk"):
+        (data / "dev" / name).unlink()
+    prepare("kaldi", data / "dev", tmp_path / "out", PrepareOptions(transcribed=False))
+    assert texts(tmp_path / "out/dev.jsonl") == {"utt1": None, "utt2": None}
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        "flac -c -d -s /a/b.flac |",
-        "sph2pipe -f wav -p -c 1 /a/b.sph | sox -t wav - -r 16000 -t wav - |",
+        "flac -d -s /a/b.flac |",
+        "flac -c -d --skip=100 /a/b.flac |",
+        "cat /a/b.wav /a/c.wav |",
+        "wav-copy scp:/a/b.scp - |",
+        "wav-reverberate --shift-output=true /a/b.wav - |",
+        "sox /a/b.wav -t wav - speed 0.9 |",
+        "sox --vol 1.3 -t wav /a/b.wav -t wav - |",
+        "sox -t raw -r 8000 /a/b.raw -t wav - |",
+        "sox /a/b.wav /a/c.wav |",
+        "sox /a/b.wav -t wav - remix 1 2 |",
+        "sox -t wav - -t wav - |",
+        "sox /a/b.wav -r 8k -t wav - | sox -t wav - -r 16k -t wav - |",
+        "ffmpeg -ss 1 -i /a/b.mp3 -f wav - |",
+        "ffmpeg -i /a/b.mp3 -f mp3 - |",
+        "ffmpeg -i /a/b.mp3 -ac 2 -f wav - |",
+        "ffmpeg -i https://a/b.mp3 -f wav - |",
+        "ffmpeg -i /a/b.mp3 -f wav |",
+        "ffmpeg -i /a/b.mp3 -af loudnorm -f wav - |",
+        "sox '/a/b.wav -t wav - |",
         "sph2pipe -f wav -p -c 1 /a/$(touch owned).sph |",
         "sph2pipe -f wav -p -c 1 /a/b.sph; touch owned |",
+        "sph2pipe -f wav -p -c 1 /a/b.sph | touch owned |",
         "touch owned; sph2pipe -f wav -p -c 1 /a/b.sph |",
         "sph2pipe -f wav -p -c 3 /a/b.sph |",
         "sph2pipe -f wav -p -t 1:2 /a/b.sph |",
@@ -81,7 +143,9 @@ def test_other_commands_are_refused_and_never_run(tmp_path, monkeypatch, value):
     data = kaldi(tmp_path)
     monkeypatch.chdir(tmp_path)
     write_lines(data / "dev/wav.scp", f"utt1 {value}", "utt2 /x.wav")
-    with pytest.raises(FewerError, match=r"wav.scp, line 1: the command .* is not run; put the path of an audio file"):
+    with pytest.raises(
+        FewerError, match=r"wav.scp, line 1: the command .* is not run, and not understood; put the path"
+    ):
         prepare("kaldi", data / "dev", tmp_path / "out")
     assert not list(tmp_path.rglob("owned*"))
 

@@ -17,6 +17,7 @@ class Utterance:
     start: float = 0.0  # seconds
     end: float | None = None  # seconds; None: to the end of the file
     channel: int | None = None  # None: the file must have one channel only
+    rate: int | None = None  # Hz, to which it is resampled; None: the file's
     recording: str | None = None  # the recording's id; None: the file's name
     gender: str | None = None  # as the corpus writes it
     custom: dict[str, str] = field(default_factory=dict)  # goes into the supervision; "subset" among them

@@ -14,7 +14,7 @@ class Made:
     """A cut and what there is to say of it."""
 
     cut: Any  # lhotse.MonoCut
-    rate: int  # of the file, in Hz
+    rate: int  # Hz
     shortened: bool  # it reached a little beyond the end of its recording
 
 
@@ -49,9 +49,10 @@ def make_cut(utterance: Utterance, resample: int | None = None) -> Made | Proble
         custom=utterance.custom or None,
     )
     cut = MonoCut(utterance.id, utterance.start, duration, channel, supervisions=[supervision], recording=recording)
-    if resample and resample != header.rate:
-        cut = cut.resample(resample)
-    return Made(cut, header.rate, utterance.end is not None and utterance.end > header.duration)
+    rate = resample or utterance.rate or header.rate
+    if rate != header.rate:
+        cut = cut.resample(rate)
+    return Made(cut, rate, utterance.end is not None and utterance.end > header.duration)
 
 
 def _mismatch(utterance: Utterance, header: AudioHeader) -> str | None:

@@ -3,27 +3,23 @@
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from fewer.data.corpora.corpus import Items, Problem, Source, SpeechSet, Utterance
 from fewer.data.corpora.disk_table import DiskTable
+from fewer.data.corpora.pipes import Piped, parse_pipe
 from fewer.data.corpora.places import find_root, first_file, numbered_lines, seconds, subfolders
+from fewer.data.corpora.stored_audio import StoredAudio
 from fewer.data.spelling import fold_space
 from fewer.errors import FewerError
-
-# The pipe that Kaldi's recipes write for SPHERE files, of which fewer reads the wanted channel itself.
-SPH2PIPE = re.compile(
-    r"(?:\S*/)?sph2pipe(?P<options>(?:\s+(?:-p|-f\s+(?:wav|rif)|-c\s+[12]))*)"
-    r"\s+(?P<file>(?!-)[^\s|;&<>()$`'\"]+)\s*\|"
-)
 
 
 def sets(source: Source) -> list[SpeechSet]:
     """The data directory itself, or each of those in a folder such as data/."""
     root = find_root(source.folder, lambda folder: bool(_data_folders(folder)), "a file wav.scp")
-    return [SpeechSet(folder.name, partial(_read, folder)) for folder in _data_folders(root)]
+    return [SpeechSet(folder.name, partial(_read, replace(source, folder=folder))) for folder in _data_folders(root)]
 
 
 def _data_folders(folder: Path) -> list[Path]:
@@ -32,13 +28,14 @@ def _data_folders(folder: Path) -> list[Path]:
     return [path for path in subfolders(folder) if (path / "wav.scp").is_file()]
 
 
-def _read(folder: Path) -> Items:
+def _read(source: Source) -> Items:
     """Utterances in the order of their ids; all files are kept on disk while they are compared."""
+    folder = source.folder
     for name in ("text", "utt2spk"):
-        if not (folder / name).is_file():
+        if source.transcribed and not (folder / name).is_file():
             raise FewerError(f"{folder} has no file {name!r}, so it is not a complete Kaldi data directory")
     with ExitStack() as stack:
-        data = DataFolder(folder, *(stack.enter_context(DiskTable("place", "value")) for _ in range(4)))
+        data = DataFolder(source, folder, *(stack.enter_context(DiskTable("place", "value")) for _ in range(4)))
         yield from data.read()
 
 
@@ -46,6 +43,7 @@ def _read(folder: Path) -> Items:
 class DataFolder:
     """The files of a data directory: each key has its place (file and line) and the rest of its line."""
 
+    source: Source
     folder: Path
     recordings: DiskTable
     segments: DiskTable
@@ -54,25 +52,28 @@ class DataFolder:
 
     def read(self) -> Items:
         yield from _fill(self.recordings, self.folder / "wav.scp")
-        yield from _fill(self.texts, self.folder / "text")
-        yield from _fill(self.speakers, self.folder / "utt2spk")
+        for table, name in ((self.texts, "text"), (self.speakers, "utt2spk"), (self.segments, "segments")):
+            if (self.folder / name).is_file():
+                yield from _fill(table, self.folder / name)
         segmented = (self.folder / "segments").is_file()
-        if segmented:
-            yield from _fill(self.segments, self.folder / "segments")
         genders = _genders(self.folder / "spk2gender")
         for id, place, text in self.texts:
             yield self.utterance(id, place, text, segmented, genders)
         for id, place, _ in self.segments if segmented else self.recordings:
-            if self.texts.get(id) is None:
+            if self.texts.get(id) is not None:
+                continue
+            if self.source.transcribed:
                 yield Problem(place, f"utterance {id} has audio but no line in {self.folder / 'text'}")
+            else:
+                yield self.utterance(id, place, "", segmented, genders)
 
     def utterance(
         self, id: str, place: str, text: str, segmented: bool, genders: dict[str, str]
     ) -> Utterance | Problem:
-        if not text:
+        if self.source.transcribed and not text:
             return Problem(place, f"utterance {id} has no words")
         _, speaker = self.speakers.get(id) or ("", "")
-        if not speaker:
+        if self.source.transcribed and not speaker:
             return Problem(place, f"utterance {id} has no speaker in {self.folder / 'utt2spk'}")
         recording, start, end = id, 0.0, None
         if segmented:
@@ -88,18 +89,20 @@ class DataFolder:
         audio = self.recordings.get(recording)
         if audio is None:
             return Problem(place, f"utterance {id} has no audio: {recording} is not in {self.folder / 'wav.scp'}")
-        file = parse_audio(audio[1], self.folder)
-        if isinstance(file, str):
-            return Problem(audio[0], file)
+        piped = parse_audio(audio[1])
+        if isinstance(piped, str):
+            return Problem(audio[0], piped)
+        file = find_audio(piped.file, self.folder)
         return Utterance(
             id=id,
-            audio=file[0],
-            text=fold_space(text),
-            speaker=speaker,
+            audio=StoredAudio(self.source.audio).one_channel(file) if piped.mixed else file,
+            text=fold_space(text) or None,
+            speaker=speaker or None,
             where=place,
             start=start,
             end=end,
-            channel=file[1],
+            channel=piped.channel,
+            rate=piped.rate,
             recording=recording,
             gender=genders.get(speaker),
             custom={"subset": self.folder.name},
@@ -113,19 +116,16 @@ def _fill(table: DiskTable, path: Path) -> Iterator[Problem]:
             yield Problem(place, f"{key} is there twice; the first is in {table.get(key)[0]}")  # type: ignore[index]
 
 
-def parse_audio(value: str, folder: Path) -> tuple[Path, int | None] | str:
-    """File and channel that an entry of wav.scp means, or what is wrong with it. Nothing is ever run."""
-    if match := SPH2PIPE.fullmatch(value):
-        channel = re.search(r"-c\s+([12])", match["options"])
-        return find_audio(match["file"], folder), int(channel[1]) - 1 if channel else None
+def parse_audio(value: str) -> Piped | str:
+    """What an entry of wav.scp means, or what is wrong with it. Nothing is ever run."""
     if value.endswith("|") or value.startswith("|"):
-        return (
-            f"the command {value!r:.120} is not run; put the path of an audio file there "
-            "(WAV, FLAC, Ogg and SPHERE are read directly), or `sph2pipe -f wav -p -c 1 FILE |`"
+        return parse_pipe(value) or (
+            f"the command {value!r:.200} is not run, and not understood; put the path of an audio file there (all "
+            "formats are read), or a sph2pipe, flac, sox or ffmpeg that only decodes, resamples or takes a channel"
         )
     if re.search(r"\.ark:\d+$", value):
         return f"audio inside a Kaldi archive ({value}) is not read; put the path of an audio file there"
-    return find_audio(value, folder), None
+    return Piped(value)
 
 
 def find_audio(name: str, folder: Path) -> Path:
