@@ -1,12 +1,13 @@
 """Datasets of Hugging Face: saved to disk, or as files that `load_dataset` knows. No network is used."""
 
 import sys
+from importlib.util import find_spec
 
 import pytest
 
 from fewer.data.corpora.prepare import PrepareOptions, prepare
 from fewer.errors import FewerError
-from tests.data.corpora.builders import pitch, read_cuts, texts, write_audio
+from tests.data.corpora.builders import pitch, read_cuts, texts, write_audio, write_lines
 
 datasets = pytest.importorskip("datasets")
 
@@ -51,6 +52,16 @@ def test_a_folder_that_load_dataset_knows(tmp_path):
     prepare("datasets", tmp_path / "corpus", tmp_path / "out")
     assert texts(tmp_path / "out/test.jsonl") == {"test-000000": "Hello.", "test-000001": "Good bye."}
     assert [round(pitch(cut), -1) for cut in read_cuts(tmp_path / "out/test.jsonl")] == [400, 600]
+
+
+@pytest.mark.skipif(find_spec("torchcodec") is not None, reason="torchcodec is here")
+def test_a_folder_for_which_datasets_needs_torchcodec(tmp_path):
+    write_audio(tmp_path / "corpus/test/one.wav", [(0.5, 400)])
+    write_lines(tmp_path / "corpus/test/metadata.csv", "file_name,transcription", "one.wav,Hello.")
+    with pytest.raises(FewerError, match=r"pip install torchcodec; or give .*: fewer prepare table metadata\.csv"):
+        prepare("datasets", tmp_path / "corpus", tmp_path / "out")
+    prepare("table", tmp_path / "corpus/test/metadata.csv", tmp_path / "out")
+    assert texts(tmp_path / "out/metadata.jsonl") == {"one": "Hello."}
 
 
 def test_samples_in_place_of_files(tmp_path):

@@ -57,7 +57,7 @@ def _name(given: str) -> tuple[str, str | None]:
 def _read(source: Source, name: str, load: Callable[[], Any]) -> Items:
     datasets = _datasets()
     with loading(source.given, f"the dataset {source.given}, {name}, cannot be loaded"):
-        table = load()
+        table = _loaded(load, source.given)
         kinds = {column: kind for column, kind in table.features.items() if isinstance(kind, datasets.Audio)}
         for column in kinds:
             table = table.cast_column(column, datasets.Audio(decode=False))
@@ -77,6 +77,18 @@ def _read(source: Source, name: str, load: Callable[[], Any]) -> Items:
         if not isinstance(item, Problem) and item.channel is None:
             item = replace(item, audio=store.one_channel(audio))
         yield item
+
+
+def _loaded(load: Callable[[], Any], given: str) -> Any:
+    try:
+        return load()
+    except Exception as error:
+        if "torchcodec" not in repr(error.__cause__):
+            raise
+        raise FewerError(
+            f"{given} is a folder of audio files, for which `datasets` needs torchcodec: pip install torchcodec; or "
+            "give its table of files and transcripts: fewer prepare table metadata.csv"
+        ) from error
 
 
 def _audio(value: Any, store: StoredAudio) -> Path | str:

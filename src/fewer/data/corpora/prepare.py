@@ -169,7 +169,7 @@ class Gathered:
         if not self.any_rate and (problem := self._wrong_rate(made.rate, utterance.audio)):
             return problem
         text = self.options.case.apply(utterance.text or "")
-        made.cut.supervisions[0].text = text or None
+        made.cut.supervisions[0].text = None if utterance.text is None else text
         line = json.dumps(made.cut.to_dict(), ensure_ascii=False)
         if not self.table.add(utterance.id, utterance.speaker or "", text, line):
             return Problem(utterance.where, f"utterance {utterance.id} is there twice")
