@@ -96,7 +96,7 @@ def _kind_of_folder(path: Path) -> str:
 def _kind_of_file(path: Path) -> str:
     first = next((line for line in read_lines(path) if line.strip()), "")
     if not first.lstrip().startswith("{"):
-        names = read_table(path)[0]
+        names, where = read_table(path)[0], str(path)
     else:
         try:
             value = json.loads(first)
@@ -116,6 +116,6 @@ def _kind_of_file(path: Path) -> str:
                 f"{path} holds lhotse supervisions without audio; join them with their recordings: "
                 f"`lhotse cut simple -r recordings.jsonl.gz -s {path.name} cuts.jsonl.gz`"
             )
-        names = list(value)
-    Columns.guess(names, str(path), transcribed=False)  # an error if there is no audio
+        names, where = list(value), f"{path}, line 1: not a lhotse cut; as a table it"
+    Columns.guess(names, where, transcribed=False)  # an error if there is no audio
     return "table"
