@@ -31,6 +31,8 @@ import soundfile
 from fewer.data.manifest import Manifest
 from fewer.evaluation.normalise import load_normaliser
 from fewer.evaluation.wer import percent
+from fewer.recognisers.loader import load_recogniser
+from fewer.transcription.transcribe import is_repetitive
 
 RATE = 16_000
 LONG = 200.0  # seconds of a recording that is joined
@@ -104,9 +106,7 @@ def main() -> None:
     if args.only:
         sets = {name: sets[name] for name in args.only.split(",")}
     found: dict[str, Any] = {"minutes": args.minutes, "sets": {}}
-    from fewer.decoding.system import load_recogniser
-
-    normaliser = load_normaliser(load_recogniser(args.model).normaliser)
+    normaliser = load_normaliser(load_recogniser(args.model).defaults.normaliser)
     for name, (group, made) in sets.items():
         systems = {"plain": args.model} | bundles(args.bundle, group)
         for noisy in (False, True):
@@ -284,6 +284,7 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
             "lost_windows": sum(count > LOST for count in lost[system]),
             "most_lost": max(lost[system], default=0),
             "without_lm": sum(s.get("without_lm", False) for found in transcripts[system].values() for s in found),
+            "runaways": sum(is_repetitive(s["text"]) for found in transcripts[system].values() for s in found),
         }
     return facts
 
@@ -338,8 +339,8 @@ def table(name: str, facts: dict[str, Any]) -> str:
         + ("" if facts["written"] else "The references have no case and punctuation.")
         + "\n",
         "| system | WER | with case and punctuation | sub | del | ins | deletions more than plain (95 %) "
-        "| windows that lose more than 10 words | most words lost | windows without LM |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| windows that lose more than 10 words | most words lost | windows without LM | loops |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for system, row in facts["systems"].items():
         more, low, high = row["more_deletions"]
@@ -348,7 +349,7 @@ def table(name: str, facts: dict[str, Any]) -> str:
         lines.append(
             f"| {system} | {row['wer']:.2f} | {written} | {row['sub']} | {row['deletions']} | {row['ins']} "
             f"| {more:+} ({low:+} to {high:+}) | {row['lost_windows']} ({share:.1f} %) | {row['most_lost']} "
-            f"| {row['without_lm']} |"
+            f"| {row['without_lm']} | {row['runaways']} |"
         )
     return "\n".join(lines) + "\n"
 
