@@ -47,7 +47,7 @@ def test_without_a_dev_set_scales_are_the_usual_ones(tiny: Path, data: Path, tmp
     facts = adapt(str(tiny), tmp_path / "b", options(text=(data / "domain.txt",), words=data / "words.txt"))
     assert facts == read_bundle(tmp_path / "b")
     assert facts.method == "zero_encoder"
-    assert facts.scales == {"lm": 0.35, "ilm": -0.35, "words": 1.0}
+    assert facts.scales == {"lm": 0.3, "ilm": -0.3, "words": 1.0}
     assert (facts.length.exponent, facts.length.reward) == (1.0, 0.0)  # as Whisper alone
     assert facts.end_scored_by == ("aed",)  # Whisper alone says where an utterance ends
     assert facts.text["lines"] == 3

@@ -61,12 +61,12 @@ DEFAULTS = Defaults(
     longest_loop=32,  # Whisper may repeat itself; a subtracted internal LM would reward it
     share=0.5,  # with little text, what an LM never saw would cost too much
     method="zero_encoder",
-    lm=0.35,
-    ilm=0.35,
+    lm=0.3,
+    ilm=0.3,
     sf_lm=0.13,
     tuning={
         "space": {"length": "exponent", "scale_range": (0.0, 1.0), "exponent_range": (1.0, 1.0)},
-        "start": ({}, {"lm": 0.13}, {"lm": 0.35, "ilm": 0.35}),
+        "start": ({}, {"lm": 0.13}, {"lm": 0.3, "ilm": 0.3}),
     },
 )
 
