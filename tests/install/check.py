@@ -61,11 +61,10 @@ def main() -> None:
         everywhere = [*helps, "fewer score hyp.trn --ref ref.trn --rules plain", "fewer train libri-lstm --dry-run"]
         block = ["python -m tests.install.world", *readme_block()]
         adapt = next(command for command in block if command.startswith("fewer adapt"))
-        no_demo = {"fewer demo": "fewer[demo]"}
         cases = [
             Case("oldest", "[hf]", oldest, [*everywhere, *block], {}),
-            Case("hf", "[hf]", CONSTRAINTS, [*everywhere, *block], no_demo),
-            Case("plain", "", CONSTRAINTS, everywhere, {adapt: "fewer[hf]", **no_demo}),
+            Case("hf", "[hf]", CONSTRAINTS, [*everywhere, *block], {}),
+            Case("plain", "", CONSTRAINTS, everywhere, {adapt: "fewer[hf]", "fewer demo": "fewer[demo]"}),
         ]
         try:
             wheel = build_wheel(work)
