@@ -12,10 +12,11 @@ import torch
 
 from fewer.compute.world import alone
 from fewer.errors import FewerError
+from fewer.progress import Bar
 from fewer.training.records import read_curves
 from fewer.training.seeds import seed_moment
 from fewer.training.task import Moment
-from fewer.training.trainer import Progress, Trainer, _Silent
+from fewer.training.trainer import Progress, Trainer
 from tests.training.processes import run_in_group, run_killed, run_to_end
 from tests.training.toy_task import ToyTask, toy_config, toy_process, train_toy
 
@@ -210,7 +211,7 @@ def test_the_final_weights_are_the_best_ones_unless_the_last_are_asked_for(tmp_p
     for final in ("best", "last"):
         trainer = Trainer(task, toy_config(final=final, **wild), tmp_path, alone(), "toy")
         trainer.run()
-        losses.append(trainer.evaluate(task.dev.plan(1), _Silent())["ce"])
+        losses.append(trainer.evaluate(task.dev.plan(1), Bar("dev"))["ce"])
         best = trainer
     history = [entry["dev_ce"] for entry in best.progress.history]
     assert min(history) < history[-1]

@@ -41,7 +41,7 @@ from fewer.tuning.space import Scales
 from fewer.version import __version__
 
 DIGITS = 12  # of an identity that name a workspace
-HARM, LUCK = 0.1, 2  # share of errors, and number, by which other speech may get worse without a warning
+HARM, LUCK = 0.1, 2  # share of errors, and number, by which ordinary speech may get worse without a warning
 HELD_OUT = 10  # of so many transcripts, one tells when to stop training an internal LM
 
 
@@ -251,13 +251,13 @@ class Adaptation:
     @cached_property
     def _trials(self) -> Trials:
         assert self.options.dev is not None
-        return Trials(self.recogniser, self.options.dev, self._metric, self.search, self.work / "encodings")
+        return self._on(self.options.dev)
 
     def _with_words(self, choice: Choice) -> tuple[Scales, dict[str, Any]]:
         """The scales with that of hotwords: by the dev set if there is one."""
         terms = choice.scales.terms
         if self.options.dev is None:
-            return Scales({**terms, "words": 1.0}, choice.scales.length), {}
+            return Scales({**terms, "words": self.defaults.hotwords}, choice.scales.length), {}
         system = self._system(choice.method, words=True)
         result = tune_words(self._trials, system, choice.scales, self.work / "tuning")
         scale = result.scales.terms["words"]
@@ -277,8 +277,10 @@ class Adaptation:
         adapted = self._system(method, words=bool(scales.terms.get("words")))
         facts, compared = with_and_without(trials, alone, (adapted, used))
         before, after = (sum(facts[name][kind] for kind in ("sub", "del", "ins")) for name in ("none", "adapted"))
-        sure = self.options.general is None or 1 - compared.better >= self.options.confidence
-        if after > max((1 + HARM) * before, before + LUCK) and sure:
+        worse = compared.difference > 0 and 1 - compared.better >= self.options.confidence
+        if self.options.general is None:  # too few utterances for statistics
+            worse = after > max((1 + HARM) * before, before + LUCK)
+        if worse:
             warn(
                 f"{manifest.stem}: {after} errors instead of {before} in {facts['none']['words']} words. "
                 "OTHER SPEECH GETS WORSE by this adaptation: use it for its domain alone, or with smaller scales"

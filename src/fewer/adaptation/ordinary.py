@@ -18,7 +18,7 @@ PASSES = 2.5  # times that a sentence is heard alone: with and without language 
 
 def everyday() -> list[str]:
     """Sentences of everyday life, in English."""
-    text = resources.files("fewer.data.synthesis.domains").joinpath("everyday.txt").read_text(encoding="utf-8")
+    text = resources.files("fewer.adaptation").joinpath("everyday.txt").read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
