@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fewer.decoding.system import load_system
-from fewer.decoding.tunable import identity
+from fewer.decoding.tunable import identity, other_ends
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.registry import VARIABLE
@@ -50,3 +50,11 @@ def test_an_estimator_of_ones_own_is_known_by_its_code(
         monkeypatch.setenv(VARIABLE, str(tmp_path / f"{name}.py"))
         found.add(marks(tones, tmp_path / "ilm", IlmConfig(method="mine")))
     assert len(found) == 2
+
+
+def test_the_end_label_has_rules_for_the_terms_that_are_there() -> None:
+    assert other_ends(["aed"], ["aed"]) == []
+    assert other_ends(["aed", "lm"], ["aed", "lm"]) == [("aed",)]
+    assert other_ends(["aed", "ilm", "lm"], ["aed"]) == [("aed", "lm"), ("aed", "ilm", "lm")]
+    every = ["aed", "lm", "ilm", "ctc"]
+    assert other_ends(every, every) == [("aed", "ctc"), ("aed", "lm", "ctc")]

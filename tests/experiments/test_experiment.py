@@ -314,6 +314,26 @@ def test_the_recogniser_alone_may_score_the_end_label(run: Path, tones: Path, tm
         assert every["ilm"] < alone["ilm"]
 
 
+def test_tuning_chooses_what_scores_the_end_label(run: Path, tones: Path, tmp_path: Path) -> None:
+    values = experiment_values(tones) | {"rows": [{"method": "none"}, {"method": "sf"}], "end_scored_by": "tuned"}
+    values |= {"recognisers": {"aed": {"folder": str(run / "models" / "aed")}}}
+    values |= {"lms": {"lm": {"path": str(run / "models" / "lm")}}, "sets": {"dev": values["tune"]}}
+    values["tuning"] |= {"space": {"fixed": {"lm": 0.5}, "length": "fixed"}, "confidence": 0.001}
+    experiment = Experiment(parse_config(ExperimentConfig, values, "tones"), tmp_path / "run")
+    results = experiment.run()
+    tuned = json.loads((tmp_path / "run" / "tuning" / "sf" / "tune.json").read_text())
+    chosen = "aed" if tuned["end_by"] else "all"
+    assert tuned["ends"].keys() == {"aed"}
+    assert chosen == ("aed" if tuned["ends"]["aed"] < tuned["trials"][0]["wer"] else "all")
+    (row,) = (row for row in results["rows"] if row["method"] == "sf")
+    assert row["end_scored_by"] == tuned["end_by"]
+    assert row["wer"]["dev"]["wer"] == pytest.approx(tuned["result"]["wer"])  # the set is decoded as it was tuned
+    decodes = sorted((tmp_path / "run" / "decodes").rglob("*.jsonl"))
+    before = [path.stat().st_mtime_ns for path in decodes]
+    Experiment(parse_config(ExperimentConfig, values, "tones"), tmp_path / "run").run()  # knows what is there
+    assert [path.stat().st_mtime_ns for path in decodes] == before
+
+
 def test_a_scale_that_is_no_number_leaves_no_file(run: Path, tmp_path: Path) -> None:
     lm, tokenizer = load_lm_and_tokenizer(run / "models" / "lm")
     with pytest.raises(FewerError, match="the scale is nan"):

@@ -1,14 +1,16 @@
 """Methods are tuned with equal effort, and no pool holds what only another method's search has found."""
 
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fewer.errors import FewerError
-from fewer.search.nbest import NBest
+from fewer.search.nbest import NBest, read_header
 from fewer.tuning.methods import Method, tune_all
 from fewer.tuning.space import Scales, SpaceOptions
+from fewer.tuning.store import chosen_decode, read_tuned
 from fewer.tuning.tune import TuneOptions, tune
 from tests.tuning.channel import TERMS, NoisyChannel
 
@@ -146,3 +148,51 @@ def test_a_second_run_decodes_nothing_and_gives_the_same(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mini_lstm", "sf", "zero"]
     for name in first:
         assert {"tune.json", "surface.npz", "pool.jsonl", "decodes"} <= {p.name for p in (tmp_path / name).iterdir()}
+
+
+def with_lm_end(channel: NoisyChannel, score: float) -> NoisyChannel:
+    """The same recogniser with an LM that says `score` of the end of any sentence."""
+    other = copy(channel)
+    other.lm = channel.lm.copy()
+    other.lm[:, 0] = score
+    return other
+
+
+def with_other_end(usual: float, other: float) -> tuple[Recorded, Recorded, Method]:
+    """Shallow fusion with an LM that says `usual` of the end, and the choice of one that says `other`."""
+    channel = NoisyChannel(25, words=20, beam=6)
+    first = Recorded("sf", with_lm_end(channel, usual), ("aed", "lm"))
+    second = Recorded("sf", with_lm_end(channel, other), ("aed", "lm"))
+    ends = (replace(second.method, identity="end", end_by=("aed",)),)
+    return first, second, replace(first.method, other_ends=ends)
+
+
+def test_the_end_label_is_scored_by_others_where_that_is_better(tmp_path: Path) -> None:
+    _, second, method = with_other_end(usual=-20.0, other=-2.5)  # the LM keeps the search from ending
+    alone = tune_all([replace(method, other_ends=())], OPTIONS)["sf"]
+    result = tune_all([method], OPTIONS, folder=tmp_path)["sf"]
+    assert result.end_by == ("aed",)
+    assert result.wer < alone.wer
+    assert result.ends == {"aed": result.wer}
+    assert result.baseline.wer == alone.baseline.wer
+    assert second.decoded[0].terms == alone.scales.terms  # it begins where the scales were tuned
+    assert read_tuned(tmp_path / "sf" / "tune.json").end_by == ("aed",)
+    assert read_header(chosen_decode(tmp_path / "sf")).info["identity"] == "end"
+
+
+def test_otherwise_the_usual_terms_score_it_after_one_decode_more(tmp_path: Path) -> None:
+    _, second, method = with_other_end(usual=0.0, other=-20.0)
+    alone = tune_all([replace(method, other_ends=())], OPTIONS)["sf"]
+    result = tune_all([method], OPTIONS, folder=tmp_path)["sf"]
+    assert result.end_by is None
+    assert (result.wer, result.scales, len(result.trials)) == (alone.wer, alone.scales, len(alone.trials))
+    assert result.ends["aed"] > result.wer
+    assert len(second.decoded) == 1
+    assert read_header(chosen_decode(tmp_path / "sf")).info["identity"] == "sf"
+
+
+def test_nobody_else_is_asked_about_the_end_where_nothing_is_fused() -> None:
+    _, second, method = with_other_end(usual=0.0, other=0.0)
+    space = SpaceOptions(length="fixed", fixed={"lm": 0.0})
+    assert tune_all([method], OPTIONS.model_copy(update={"space": space}))["sf"].ends == {}
+    assert not second.decoded

@@ -2,7 +2,7 @@
 
 import glob
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
@@ -119,7 +119,7 @@ class Adaptation:
             if facts["dev"] is not None:
                 facts["dev"]["words"] = about
         ilm = self._ilm(choice.method) if choice.method not in ("none", "sf") else None
-        facts["general"] = self._general(choice.method, scales)
+        facts["general"] = self._general(choice, scales)
         parts = {"lm": self.lm, "ilm": ilm, "words": options.words}
         file = self.lm is not None and self.lm.is_file()
         names = {"lm": f"lm{BINARY_SUFFIX}" if file else "lm", "ilm": "ilm", "words": "words.txt"}
@@ -134,7 +134,7 @@ class Adaptation:
             method=choice.method,
             scales=zero | scales.terms,
             length=Length(**asdict(scales.length)),
-            end_scored_by=self.defaults.end_scored_by,
+            end_scored_by=choice.end_by or self.defaults.end_scored_by,
             centred=self.defaults.centred,
             share=self.defaults.share,
             beam=options.beam,
@@ -193,10 +193,10 @@ class Adaptation:
         rest = sorted((method for method in dict.fromkeys(chosen) if method != "none"), key=lambda name: name != "sf")
         return ["none", *rest]
 
-    def _system(self, method: str, words: bool = False) -> System:
+    def _system(self, method: str, words: bool = False, end_by: Sequence[str] | None = None) -> System:
         lm = None if method == "none" else self.lm
         ilm = None if method in ("none", "sf") else self._ilm(method)
-        return load_system(self.recogniser, lm, ilm, words=self.options.words if words else None)
+        return load_system(self.recogniser, lm, ilm, end_scored_by=end_by, words=self.options.words if words else None)
 
     def _ilm(self, method: str) -> Path:
         """The folder of an internal LM, estimated if need be."""
@@ -258,13 +258,13 @@ class Adaptation:
         terms = choice.scales.terms
         if self.options.dev is None:
             return Scales({**terms, "words": self.defaults.hotwords}, choice.scales.length), {}
-        system = self._system(choice.method, words=True)
+        system = self._system(choice.method, True, choice.end_by)
         result = tune_words(self._trials, system, choice.scales, self.work / "tuning")
         scale = result.scales.terms["words"]
         about = {"scale": scale, "wer": round(result.wer, 4), "wer_without": round(result.baseline.wer, 4)}
         return Scales({**terms, "words": scale}, choice.scales.length), about
 
-    def _general(self, method: str, scales: Scales) -> dict[str, Any] | None:
+    def _general(self, choice: Choice, scales: Scales) -> dict[str, Any] | None:
         """What the bundle does to other speech: to the general set, or to a little that is made on the spot."""
         used = Scales({term: scale for term, scale in scales.terms.items() if scale}, scales.length)
         if not used.terms and self.options.general is None:  # nothing is added, so nothing changes
@@ -274,7 +274,7 @@ class Adaptation:
         if manifest is None:
             return None
         trials = self._on(manifest)
-        adapted = self._system(method, words=bool(scales.terms.get("words")))
+        adapted = self._system(choice.method, bool(scales.terms.get("words")), choice.end_by)
         facts, compared = with_and_without(trials, alone, (adapted, used))
         before, after = (sum(facts[name][kind] for kind in ("sub", "del", "ins")) for name in ("none", "adapted"))
         worse = compared.difference > 0 and 1 - compared.better >= self.options.confidence

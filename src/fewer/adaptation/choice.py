@@ -45,6 +45,9 @@ class Trials:
     def __len__(self) -> int:
         return len(self.batches.manifest)
 
+    def _marks(self, system: System) -> str:
+        return identity(system, self.search, self.manifest)
+
     def result(self, system: System, scales: Scales) -> Result:
         """One decode, scored."""
         options = replace(self.search, length=scales.length)
@@ -53,9 +56,12 @@ class Trials:
         hyps = {nbest.id: nbest.hypotheses[0].text for nbest in lists}
         return self.metric.score(refs, hyps, {nbest.id: nbest.speaker or "" for nbest in lists})
 
-    def tune(self, systems: Mapping[str, System], options: TuneOptions, folder: Path) -> dict[str, TuneResult]:
+    def tune(
+        self, systems: Mapping[str, System], options: TuneOptions, folder: Path, ends: bool = False
+    ) -> dict[str, TuneResult]:
+        """ends: also choose which terms score the end label."""
         methods = [
-            tuning_method(name, system, self.batches, self.search, identity(system, self.search, self.manifest))
+            tuning_method(name, system, self.batches, self.search, self._marks, ends=ends)
             for name, system in systems.items()
         ]
         # The usual starts speak of internal LMs, which there may be none of.
@@ -70,6 +76,7 @@ class Choice:
     method: str
     scales: Scales  # without the recogniser's own
     facts: dict[str, Any]
+    end_by: tuple[str, ...] | None = None  # terms that score the end label; None: the usual ones
 
 
 def choose(trials: Trials, systems: Mapping[str, System], budget: int, confidence: float, folder: Path) -> Choice:
@@ -77,7 +84,7 @@ def choose(trials: Trials, systems: Mapping[str, System], budget: int, confidenc
     if (count := len(trials)) < FEW:
         warn(f"{trials.manifest.stem}: {count} utterances show large gains only; a few hundred are better")
     defaults = trials.recogniser.defaults
-    results = trials.tune(systems, TuneOptions(**{**defaults.tuning, "budget": budget}), folder)
+    results = trials.tune(systems, TuneOptions(**{**defaults.tuning, "budget": budget}), folder, ends=True)
     alone = results["none"]
     best = min(results, key=lambda name: results[name].wer)
     compared = compare(results[best].chosen.result, alone.chosen.result)
@@ -94,7 +101,7 @@ def choose(trials: Trials, systems: Mapping[str, System], budget: int, confidenc
         "comparison": compared.to_json(),
     }
     if best != "none" and better >= confidence:
-        return Choice(best, _own(results[best].scales), facts | {"kept": False})
+        return Choice(best, _own(results[best].scales), facts | {"kept": False}, results[best].end_by)
     if best == "none":
         warn(f"no LM does better than the recogniser alone ({alone.wer:.2f} %), so nothing is added")
     else:
@@ -143,6 +150,7 @@ def _tuned(result: TuneResult) -> dict[str, Any]:
         "low": round(low, 4),
         "high": round(high, 4),
         "parameters": result.parameters,
+        "end_by": result.end_by and list(result.end_by),
         "decodes": len(result.trials),
         "converged": result.converged,
     }

@@ -19,7 +19,7 @@ from fewer.data.corpora.given import as_manifest
 from fewer.data.manifest import Manifest
 from fewer.decoding.decode import hold_set
 from fewer.decoding.rescore import rescore as rescore_lists
-from fewer.decoding.system import load_system
+from fewer.decoding.system import System, load_system
 from fewer.decoding.tunable import identity, tuning_method
 from fewer.errors import FewerError
 from fewer.evaluation.alignment import Rules
@@ -254,11 +254,12 @@ def tune(
         fixed: parameters to keep, such as {"lm": 0.4}.
         tied: scales tied to another one, such as {"ilm": (0.8, "lm")}.
         ranges: lowest and highest value, such as {"ilm": (0, 0.6)}.
-        budget: decodes of each method at most.
+        budget: decodes of each method at most, before other terms score the end of an utterance.
         no_harm: keep scales of 0 unless the dev set improves significantly.
         beam: hypotheses kept for each utterance. Default: 5 for Whisper, 12 for models of `fewer train`.
         max_length: tokens at most. Default: as many as the encoder has frames.
-        end_by: the terms that score the end of an utterance, as in `fewer.load`.
+        end_by: the terms that score the end of an utterance, as in `fewer.load`. Default: the usual ones, unless others
+            are significantly better where the scales are tuned, which takes a decode of each.
         language, task: of a multilingual Whisper.
         normalise: as in `fewer.score`. Default: none; for Whisper english, or basic in other languages.
         rules: how errors are counted, as in `fewer.score`.
@@ -281,11 +282,15 @@ def tune(
     folders, end_terms = paths(ilm), None if end_by is None else listed(end_by)
     check_end_by(end_terms, ["aed", *(["lm"] if lm else []), *(["ilm"] if folders else []), *(["ctc"] if ctc else [])])
     batches = hold_set(recogniser, Manifest(manifest, transcripts=False), out / "encodings")
+
+    def marks(system: System) -> str:
+        return identity(system, search, manifest)
+
     methods = []
     for folder in ([None] if sf or not folders else []) + list(folders):
         name = folder.name if folder is not None else "sf" if lm else "none"
         system = load_system(recogniser, lm, folder, ctc, end_terms)
-        methods.append(tuning_method(name, system, batches, search, identity(system, search, manifest), processes))
+        methods.append(tuning_method(name, system, batches, search, marks, processes, ends=end_terms is None))
     check_methods(methods, options)  # before the dev set is encoded, which may take a while
     with batches, exclusive(out):
         return tune_all(methods, options, metric, out, manifest.stem)

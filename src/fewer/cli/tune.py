@@ -31,13 +31,16 @@ def command(
     limit: Annotated[
         list[str] | None, typer.Option("--range", help="Lowest and highest value: ilm=0:0.6. Repeat.")
     ] = None,
-    budget: Annotated[int, typer.Option(min=1, help="Decodes of each method at most.")] = 6,
+    budget: Annotated[int, typer.Option(min=1, help="Decodes of each method, before other end rules are tried.")] = 6,
     no_harm: Annotated[
         bool, typer.Option("--no-harm", help="Keep scales of 0 unless the dev set improves significantly.")
     ] = False,
     beam: options.Beam = None,
     max_length: options.MaxLength = None,
-    end_by: options.EndBy = None,
+    end_by: Annotated[
+        list[str] | None,
+        typer.Option(help="Terms that score the end label (aed, lm, ilm, ctc); repeat. Default: what is best."),
+    ] = None,
     language: options.Language = None,
     task: options.Task = "transcribe",
     normalise: Annotated[
@@ -122,6 +125,7 @@ def _number(text: str, where: str, example: str) -> float:
 def _line(name: str, result: "TuneResult") -> str:
     low, high = result.chosen.result.interval
     where = ", ".join(f"{key} {value:g}" for key, value in result.parameters.items() if key != "aed")
+    where += f", end scored by {', '.join(result.end_by)}" if result.end_by else ""
     notes = "" if result.converged else "; not converged: give it a larger --budget"
     notes += "; no significant gain, baseline kept" if result.kept_baseline else ""
     return (

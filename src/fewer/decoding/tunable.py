@@ -1,6 +1,6 @@
 """A system as a method of tuning: something that can be decoded at any scales."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +20,14 @@ def tuning_method(
     system: System,
     batches: Sequence[EncodedBatch],
     search: SearchOptions,
-    identity: str,
+    marks: Callable[[System], str],
     processes: int = 1,
+    ends: bool = False,
 ) -> Method:
-    """A system that can be decoded at any scales, and score what another one's search has found."""
+    """A system that can be decoded at any scales, and score what another one's search has found.
+
+    marks: its `identity`. ends: it can also be decoded with other terms scoring the end label.
+    """
     scorers = system.scorers()
 
     def decode(scales: Scales) -> list[NBest]:
@@ -41,7 +45,19 @@ def tuning_method(
         return add_terms(system.fusion({}, needed), encoded, lists)
 
     own = {"ilm", "lm"} if system.share and system.ilm is not None else {"ilm"}  # an LM that is mixed is not common
-    return Method(name, system.fusion({}, scorers).terms, decode, rescore, frozenset(own), identity=identity)
+    terms = system.fusion({}, scorers).terms
+    others = []
+    for end_by in other_ends(terms, system.end_by(terms)) if ends else ():
+        other = replace(system, end_scored_by=end_by)
+        others.append(replace(tuning_method(name, other, batches, search, marks, processes), end_by=end_by))
+    return Method(name, terms, decode, rescore, frozenset(own), identity=marks(system), other_ends=tuple(others))
+
+
+def other_ends(terms: Sequence[str], usual: Sequence[str]) -> list[tuple[str, ...]]:
+    """Whom else the end label can be scored by: the recogniser, its LM as well, or its internal LM too."""
+    rest = [term for term in terms if term not in ("lm", "ilm")]
+    rules = [tuple(term for term in terms if term in (*rest, *by)) for by in ((), ("lm",), ("lm", "ilm"))]
+    return [rule for rule in dict.fromkeys(rules) if set(rule) != set(usual)]
 
 
 def identity(system: System, search: SearchOptions, *others: str | Path) -> str:

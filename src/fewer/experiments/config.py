@@ -1,7 +1,7 @@
 """What an experiment is: recognisers, language models, sets, and the rows of its table."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,6 +14,7 @@ from fewer.tuning.methods import unknown_scale
 from fewer.tuning.tune import TuneOptions
 
 TERMS = ("aed", "lm", "ilm")  # whose scales are tuned
+Term: TypeAlias = Literal["aed", "lm", "ilm"]
 
 
 class TokenizerConfig(Config):
@@ -118,7 +119,8 @@ class ExperimentConfig(Config):
     rows: tuple[Row, ...]
     ilm: dict[str, dict[str, Any]] = Field(default={})  # method -> its options; "all" holds for every method
     beam: int = Field(default=12, ge=1)
-    end_scored_by: tuple[Literal["aed", "lm", "ilm"], ...] | None = Field(default=None, min_length=1)  # the end label
+    # What scores the end label: terms; "tuned": what is best for each row; None: all terms, as in the paper.
+    end_scored_by: Annotated[tuple[Term, ...], Field(min_length=1)] | Literal["tuned"] | None = None
     processes: int = Field(default=1, ge=1)  # of this machine that train and search together
     device: str = "auto"  # of training and search: auto (a GPU if there is one), cpu, cuda, cuda:1 or mps
     precision: Precision = "auto"  # of encoders in estimation and search

@@ -62,7 +62,7 @@ from fewer.training.together import train_together
 from fewer.tuning.methods import Method, options_of, tune_all
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import Scales
-from fewer.tuning.store import any_decode, chosen_decode, load_scales
+from fewer.tuning.store import Tuned, any_decode, chosen_decode, read_tuned
 
 
 class Experiment:
@@ -259,7 +259,7 @@ class Experiment:
             self._loaded(self.config.recogniser_of(row)),
             None if lm is None else self.lm(lm),
             self.ilm(row) if row.estimates else None,
-            end_scored_by=self.config.end_scored_by,
+            end_scored_by=None if self._ends else self.config.end_scored_by,
             centred=False,  # as in the paper
             share=0.0,
         )
@@ -306,8 +306,20 @@ class Experiment:
         if not (folder / "tune.json").exists():
             return False
         return bool(row.second_pass) or read_header(chosen_decode(folder)).info["identity"] == self._marks(
-            self.system(row)
+            self._tuned_system(row)
         )
+
+    @property
+    def _ends(self) -> bool:
+        """Whether tuning chooses what scores the end label."""
+        return self.config.end_scored_by == "tuned"
+
+    def _tuned(self, row: Row) -> Tuned:
+        return read_tuned(self.folder / "tuning" / row.key / "tune.json")
+
+    def _tuned_system(self, row: Row) -> System:
+        system, end_by = self.system(row), self._tuned(row).end_by
+        return system if end_by is None else replace(system, end_scored_by=end_by)
 
     def _marks(self, system: System, set_name: str | None = None) -> str:
         """Of all that a decode depends on but the scales; without a set's name, of the set that is tuned on."""
@@ -321,7 +333,7 @@ class Experiment:
 
     def _method(self, row: Row, batches: EncodedSet) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
-        method = tuning_method(row.key, system, batches, search, self._marks(system), self._searching)
+        method = tuning_method(row.key, system, batches, search, self._marks, self._searching, self._ends)
         return replace(method, options=row.tuning)
 
     def _second_pass_method(self, row: Row, batches: EncodedSet) -> Method:
@@ -334,14 +346,14 @@ class Experiment:
         return second_pass_method(row.key, system, lists, marks)
 
     def scales(self, row: Row) -> Scales:
-        return load_scales(self.folder / "tuning" / row.key / "tune.json")[0]
+        return self._tuned(row).multiplied
 
     def nbest_path(self, row: Row, set_name: str) -> Path:
         return self.folder / "decodes" / set_name / f"{row.key}.jsonl"
 
     def _decode(self, row: Row, set_name: str) -> None:
         path, scales = self.nbest_path(row, set_name), self.scales(row)
-        system, options = self.system(row), SearchOptions(self.config.beam, scales.length)
+        system, options = self._tuned_system(row), SearchOptions(self.config.beam, scales.length)
         sources = [self.folder / "decodes" / set_name / f"{name}.jsonl" for name in row.second_pass]
         info: dict[str, Any] = {"identity": fingerprint(self._marks(system, set_name), *sources)}
         wanted = header(system, scales.terms, options, info)

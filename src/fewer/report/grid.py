@@ -161,7 +161,10 @@ def _notes(results: Results, printed: PaperTable | None) -> list[str]:
         notes.append(f"λ1, λ2 and the length were tuned on {results.tuned_on}.")
     notes += _choice_note(results)
     if results.end_scored_by is not None:
-        notes.append(f"The end label was scored by {' and '.join(TERMS[t] for t in results.end_scored_by)} alone.")
+        notes.append(f"The end label was scored by {_listed(results.end_scored_by)} alone.")
+    for row in results.ordered:
+        if row.end_scored_by is not None:
+            notes.append(f"{row.name}: tuning chose that {_listed(row.end_scored_by)} alone score the end label.")
     marks = {mark(results, row, name) for row in results.rows for name in results.sets}
     if marks & {stars for _, stars in STARS}:
         notes.append("*, **, ***: fewer errors than shallow fusion, p < 0.05, 0.01, 0.001 (paired test).")
@@ -175,6 +178,10 @@ def _notes(results: Results, printed: PaperTable | None) -> list[str]:
     if printed:
         notes.append(f"paper: table {printed.number} of Zeineldeen et al., Interspeech 2021, as printed.")
     return notes
+
+
+def _listed(terms: list[str]) -> str:
+    return " and ".join(TERMS[term] for term in terms)
 
 
 def _choice_note(results: Results) -> list[str]:

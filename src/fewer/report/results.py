@@ -60,6 +60,7 @@ class Row(Facts):
     decodes: int | None = None  # made while tuning
     tune_wer: float | None = None  # on the set that was tuned on
     converged: bool | None = None  # whether more decodes would have told tuning nothing new; None: not known
+    end_scored_by: list[str] | None = None  # terms that scored the end label, where tuning chose others than usual
     wer: dict[str, Score]  # by set
 
     @property

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fewer.errors import FewerError
+from fewer.evaluation.wer import compare
 from fewer.progress import say
 from fewer.search.nbest import NBest
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import LENGTH_PARAMETERS, Scales
 from fewer.tuning.store import SavedDecodes, save_result
 from fewer.tuning.tune import Decode, TuneOptions, TuneResult, tune
+
+MORE = 3  # decodes with another rule for the end label, if the first has fewer errors
 
 Rescore: TypeAlias = Callable[[list[NBest]], list[NBest]]
 
@@ -35,6 +38,8 @@ class Method:
     subtracted: frozenset[str] = frozenset({"ilm"})
     options: Mapping[str, Any] = field(default_factory=dict)  # of tuning, where they differ from the others'
     identity: str = ""  # fingerprint of all that its decodes depend on but the scales: models, beam, dev set
+    end_by: tuple[str, ...] | None = None  # terms that score the end label; None: the usual ones
+    other_ends: tuple["Method", ...] = ()  # the same with others scoring it; tried where the scales are tuned
 
 
 class SharedDecodes:
@@ -105,10 +110,38 @@ def tune_all(
         of_method = TuneOptions(**{**dict(options), **method.options})
         of_method = options_of(method.terms, of_method)
         result = tune(decode, method.terms, of_method, metric, method.subtracted)
+        fused = any(result.scales.terms.get(term) for term in ("lm", "ilm"))  # else others have nothing to say
+        for other in method.other_ends if fused else ():
+            result = _with_end(other, result, of_method, metric, place)
         if place is not None:
             save_result(place, result, of_method, method.name, dev_set)
         results[method.name] = result
     return results
+
+
+def _with_end(
+    other: Method, before: TuneResult, options: TuneOptions, metric: Metric | None, folder: Path | None
+) -> TuneResult:
+    """The same method with other terms scoring the end label, if that is significantly better.
+
+    One decode at the scales that were chosen before; if it has fewer errors, scales are tuned on from there.
+    """
+    assert other.end_by is not None
+    say(f"the end scored by {', '.join(other.end_by)}")
+    decode = other.decode
+    if folder is not None:
+        decode = SavedDecodes(decode, folder / "decodes", other.identity, other.end_by)
+    for budget in (1, MORE):
+        update = {"start": before.parameters, "budget": budget, "no_harm": False}
+        after = tune(decode, other.terms, options.model_copy(update=update), metric, other.subtracted)
+        tried = {**before.ends, "+".join(other.end_by): after.wer}
+        if after.wer >= before.wer:
+            return replace(before, ends=tried)
+    if compare(after.chosen.result, before.chosen.result).sure < options.confidence:
+        return replace(before, ends=tried)
+    improved = compare(after.chosen.result, before.baseline.result).sure
+    trials = before.trials + after.trials
+    return replace(after, end_by=other.end_by, ends=tried, baseline=before.baseline, improved=improved, trials=trials)
 
 
 def check_methods(methods: Sequence[Method], options: TuneOptions) -> None:

@@ -1,5 +1,6 @@
 """What tuning leaves in a folder: every decode (so that a killed run goes on), the pool, the surface, the result."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ class SavedDecodes:
     Tuning is deterministic, so running it again with the same files goes on where it was killed.
     """
 
-    def __init__(self, decode: Decode, folder: str | Path, identity: str):
-        self.decode, self.folder = decode, Path(folder)
+    def __init__(self, decode: Decode, folder: str | Path, identity: str, end_by: Sequence[str] | None = None):
+        self.decode, self.folder, self.end_by = decode, Path(folder), end_by
         self.identity = identity  # fingerprint of all that a decode depends on but its scales: models, beam, dev set
 
     def __call__(self, scales: Scales) -> list[NBest]:
@@ -35,7 +36,7 @@ class SavedDecodes:
         return lists
 
     def path(self, scales: Scales) -> Path:
-        return decode_path(self.folder, scales)
+        return decode_path(self.folder, scales, self.end_by)
 
     def load(self, scales: Scales) -> list[NBest] | None:
         """The lists of an earlier decode with these scales, if there was one."""
@@ -57,16 +58,17 @@ class SavedDecodes:
         write_nbest(self.path(scales), header, lists)
 
 
-def decode_path(folder: Path, scales: Scales) -> Path:
-    """The file of the decode at these scales."""
+def decode_path(folder: Path, scales: Scales, end_by: Sequence[str] | None = None) -> Path:
+    """The file of the decode at these scales. end_by: what scores the end label, if not the usual terms."""
     values = scales.terms | {"exponent": scales.length.exponent, "reward": scales.length.reward}
-    return folder / ("_".join(f"{name}{value:.6g}" for name, value in values.items()) + ".jsonl")
+    end = [] if end_by is None else [f"end-{'-'.join(end_by)}"]
+    return folder / ("_".join([*end, *(f"{name}{value:.6g}" for name, value in values.items())]) + ".jsonl")
 
 
 def chosen_decode(folder: str | Path) -> Path:
     """The N-best lists of the decode whose scales tuning chose, in the folder of its result."""
-    scales, _ = load_scales(Path(folder) / "tune.json")
-    return decode_path(Path(folder) / "decodes", scales)
+    tuned = read_tuned(Path(folder) / "tune.json")
+    return decode_path(Path(folder) / "decodes", tuned.multiplied, tuned.end_by)
 
 
 def any_decode(folder: str | Path, identity: str) -> list[NBest] | None:
@@ -97,6 +99,8 @@ def to_json(result: TuneResult, options: TuneOptions, method: str, dev_set: str)
         "parameters": result.parameters,  # positive, as the user writes them
         "scales": result.scales.terms,  # as the search multiplies by
         "length": asdict(result.scales.length),
+        "end_by": result.end_by and list(result.end_by),  # what scores the end label; null: the usual terms
+        "ends": {rule: round(wer, 4) for rule, wer in result.ends.items()},  # WER of the other rules that were tried
         "result": result.chosen.result.to_json(),
         "baseline": result.baseline.result.to_json(),
         "improved": result.improved,
@@ -123,8 +127,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
 def load_scales(path: str | Path) -> tuple[Scales, UtteranceSet]:
     """The scales that a tune.json holds, and the set on which they were tuned."""
     tuned = read_tuned(path)
-    scales = Scales(dict(tuned.scales), LengthPolicy(tuned.length.exponent, tuned.length.reward))
-    return scales, UtteranceSet(tuned.tuned_on.name, tuned.tuned_on.fingerprint)
+    return tuned.multiplied, UtteranceSet(tuned.tuned_on.name, tuned.tuned_on.fingerprint)
 
 
 class _Facts(BaseModel):
@@ -158,6 +161,12 @@ class Tuned(_Facts):
     parameters: dict[str, float] = Field(default={})
     trials: list[TunedTrial] = Field(default=[])
     converged: bool | None = None  # None: not known
+    end_by: tuple[str, ...] | None = Field(default=None, min_length=1)
+
+    @property
+    def multiplied(self) -> Scales:
+        """The scales as the search multiplies by."""
+        return Scales(dict(self.scales), LengthPolicy(self.length.exponent, self.length.reward))
 
 
 def read_tuned(path: str | Path) -> Tuned:

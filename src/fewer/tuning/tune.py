@@ -6,7 +6,7 @@ nothing better elsewhere. The result is always a point that was really decoded.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pydantic import Field
@@ -81,6 +81,8 @@ class TuneResult:
     surface: Surface  # over the scales (at most two), the other parameters as chosen
     length_curve: Surface | None  # over the length parameter, the other parameters as chosen
     pool: Pool
+    end_by: tuple[str, ...] | None = None  # terms that score the end label; None: the usual ones
+    ends: Mapping[str, float] = field(default_factory=dict)  # WER with other terms scoring it, which were tried
 
     @property
     def scales(self) -> Scales:
