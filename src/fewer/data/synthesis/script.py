@@ -41,7 +41,7 @@ class DemoCorpusConfig(Config):
     """What to synthesise."""
 
     seed: NonNegativeInt = 1  # of sentences, voices, rooms
-    train: PositiveInt = 8000  # utterances of each set
+    train: PositiveInt = 7000  # utterances of each set
     source_dev: PositiveInt = 200
     source_test: PositiveInt = 250
     target_dev: PositiveInt = 250
