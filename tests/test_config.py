@@ -22,12 +22,14 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("a: &a [*a]", "lead back to themselves"),
         ("[" * 10_000, "nested more than 50 levels deep"),
         ("a: " * 3, "line 1: not valid YAML: mapping values are not allowed here"),
-        ("a: 2024-13-45", "not valid YAML: month must be in 1..12"),
+        ("a: 1\nb: 2024-13-45", "line 2: not valid YAML: '2024-13-45' cannot be read (month must be in 1..12)"),
+        ("a: !!timestamp x", "line 1: not valid YAML: 'x' cannot be read as timestamp"),
+        ("a: !!bool x", "line 1: not valid YAML: 'x' cannot be read as bool"),
         ("a: !!python/name:os.system", "line 1: not valid YAML: could not determine a constructor"),
         ("a: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
-        ("a: " + "9" * 5000, "not valid YAML: Exceeds the limit"),
+        ("a: " + "9" * 5000, "cannot be read (Exceeds the limit"),
         ("? [1]\n: 2", "line 1: not valid YAML: found unhashable key"),
-        ("a: \x01", "not valid YAML: unacceptable character"),
+        ("a: 1\nb: \x01", "line 2: not valid YAML: the character U+0001 is not allowed"),
         ("x" * (1 << 20) + "x", "larger than 1,048,576 bytes"),
     ],
 )
@@ -44,8 +46,8 @@ def test_what_no_configuration_says_is_refused_at_once(tmp_path: Path, text: str
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
-    path.write_bytes(b"a: \xff\xfe\n")
-    with pytest.raises(FewerError, match="not valid YAML"):
+    path.write_bytes(b"b: 1\na: \xff\xfe\n")
+    with pytest.raises(FewerError, match=r"c\.yaml, line 2: not UTF-8 text; convert the file to UTF-8"):
         read_yaml(path)
 
 
@@ -79,4 +81,10 @@ def test_long_values_and_many_errors_are_cut() -> None:
     lines = str(error.value).splitlines()
     assert len(lines) == 3
     assert max(map(len, lines)) < 250
-    assert lines[-1].endswith("… and 497 more such errors")
+    assert lines[-1].endswith("… and 497 more")
+
+
+def test_a_name_with_line_breaks_and_terminal_codes_stays_on_its_line() -> None:
+    with pytest.raises(FewerError, match=r"unknown key 'a\\n\\x1b\[31mb'") as error:
+        parse_config(Numbers, {"a\n\x1b[31mb": 1}, "c.yaml")
+    assert len(str(error.value).splitlines()) == 1

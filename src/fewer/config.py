@@ -50,16 +50,18 @@ def parse_json(kind: TypeAdapter[Value], text: str | bytes, source: object) -> V
 
 def complaints(error: ValidationError, source: object, kind: type[BaseModel] | None = None) -> str:
     """What is wrong with some values, a line for each of the first few fields. kind: helps with misspelt keys."""
-    found = error.errors()
-    lines = [f"{source}: {complaint(item, kind)}" for item in found[:SHOWN_ERRORS]]
-    if len(found) > SHOWN_ERRORS:
-        lines[-1] += f" … and {len(found) - SHOWN_ERRORS} more such errors"
-    return "\n".join(lines)
+    return first_of([f"{source}: {complaint(item, kind)}" for item in error.errors()], SHOWN_ERRORS)
+
+
+def first_of(lines: Sequence[str], most: int = SHOWN_ERRORS - 1) -> str:
+    """The first lines of a message, and how many more there would be."""
+    more = f" … and {len(lines) - most} more" if len(lines) > most else ""
+    return "\n".join(lines[:most]) + more
 
 
 def complaint(item: Any, kind: type[BaseModel] | None = None) -> str:
     """One of pydantic's errors: the field, what it should be, what was found; long values are cut."""
-    where = shortened(".".join(str(part) for part in item["loc"])) or "(top level)"
+    where = shortened(printable(".".join(str(part) for part in item["loc"]))) or "(top level)"
     if item["type"] == "extra_forbidden":
         names = () if kind is None else _field_names(kind)
         close = difflib.get_close_matches(str(item["loc"][-1])[:SHOWN_CHARS], names, n=1)
@@ -79,6 +81,11 @@ def shown(value: object) -> str:
     elif isinstance(value, list | tuple | dict):
         return f"a {type(value).__name__} of {len(value)}" if len(value) > 8 else shortened(_safe_repr(value))
     return shortened(_safe_repr(value))
+
+
+def printable(text: str) -> str:
+    """A text that stays on its line, and does nothing to a terminal."""
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def shortened(text: str, most: int = SHOWN_CHARS) -> str:
@@ -102,17 +109,24 @@ def read_yaml(path: str | Path) -> Any:
         raise FewerError(f"cannot read {path}: {error.strerror}") from error
     if len(content) > LARGEST_FILE:
         raise FewerError(f"{path} is larger than {LARGEST_FILE:,} bytes; is this a configuration?")
-    return parse_yaml(content, path)
+    try:
+        return parse_yaml(content.decode("utf-8-sig"), path)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise FewerError(f"{path}, line {line}: not UTF-8 text; convert the file to UTF-8") from error
 
 
-def parse_yaml(text: str | bytes, source: object) -> Any:
+def parse_yaml(text: str, source: object) -> Any:
     """The value of a YAML text; `source` names it in complaints."""
     try:
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark is not None else ""
-        raise FewerError(f"{source}{line}: not valid YAML: {shortened(str(error.problem))}") from error
-    except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:  # bad dates are ValueErrors
+        raise FewerError(f"{source}{line}: not valid YAML: {shortened(str(error.problem), 2 * SHOWN_CHARS)}") from error
+    except yaml.reader.ReaderError as error:
+        number, code = text.count("\n", 0, error.position) + 1, f"U+{error.character:04X}"
+        raise FewerError(f"{source}, line {number}: not valid YAML: the character {code} is not allowed") from error
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else _one_line(error)
         raise FewerError(f"{source}: not valid YAML: {why}") from error
 
@@ -125,7 +139,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise yaml.YAMLError(f"it is nested more than {DEEPEST} levels deep")
+            raise _refused(f"it is nested more than {DEEPEST} levels deep", self.peek_event())
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -133,15 +147,27 @@ class _Loader(yaml.SafeLoader):
     def get_single_node(self) -> yaml.Node | None:
         node = super().get_single_node()
         if node is not None and _count(node, {}, 0) > MOST_NODES:
-            raise yaml.YAMLError(f"with its aliases it has more than {MOST_NODES:,} values")
+            raise _refused(f"with its aliases it has more than {MOST_NODES:,} values", node)
         return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # of a bad date
+            why = f" ({_one_line(error)})" if isinstance(error, ValueError) else f" as {node.tag.rpartition(':')[2]}"
+            raise _refused(f"{shown(node.value)} cannot be read{why}", node) from error
+
+
+def _refused(problem: str, place: Any) -> yaml.MarkedYAMLError:
+    """place: a node or an event."""
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=place.start_mark)
 
 
 def _count(node: yaml.Node, known: dict[int, int], depth: int) -> int:
     """The values that a node becomes when every alias is replaced by what it stands for."""
     if id(node) not in known:
         if depth > 2 * DEEPEST:
-            raise yaml.YAMLError("its aliases lead back to themselves, or too deep")
+            raise _refused("its aliases lead back to themselves, or too deep", node)
         parts = node.value if isinstance(node, yaml.SequenceNode | yaml.MappingNode) else []
         inner = [part for entry in parts for part in (entry if isinstance(entry, tuple) else (entry,))]
         known[id(node)] = 1 + sum(_count(part, known, depth + 1) for part in inner)

@@ -1,5 +1,7 @@
 """bfloat16 where a machine promises more than it does."""
 
+from pathlib import Path
+
 import pytest
 
 from fewer.compute import bfloat16
@@ -21,10 +23,14 @@ def test_an_illegal_instruction_is_told_with_what_to_set(monkeypatch: pytest.Mon
     check_bfloat16.cache_clear()
 
 
-def test_a_machine_that_can_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_can_is_asked_once_and_nothing_of_the_current_folder_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tempting.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    monkeypatch.chdir(tmp_path)
     check_bfloat16.cache_clear()
     monkeypatch.delenv(VARIABLE)
-    monkeypatch.setattr(bfloat16, "PRODUCT", "")
+    monkeypatch.setattr(bfloat16, "PRODUCT", "import tempting")
     check_bfloat16("cpu")
     monkeypatch.setattr(bfloat16, "PRODUCT", ILLEGAL)
     check_bfloat16("cpu")

@@ -57,7 +57,8 @@ def test_nothing_is_sought_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty.wav").write_bytes(b"")
-    (tmp_path / "letter.wav").write_text("Dear Sir or Madam, " * 50)
+    for letter in ("letter.wav", "letter.mp3"):
+        (tmp_path / letter).write_text("Dear Sir or Madam, " * 50)
     soundfile.write(tmp_path / "nothing.wav", np.zeros(0), 16000)
     broken = np.array([0.0, np.nan], dtype=np.float32)
     soundfile.write(tmp_path / "nan.wav", broken, 16000, subtype="FLOAT")
@@ -66,6 +67,10 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         ("", "this is not a file"),
         ("empty.wav", "the file is empty"),
         ("letter.wav", "cannot read the audio.*WAV.*can be read"),
+        (
+            "letter.mp3",
+            "cannot read the audio: this is no audio that is known.*is it complete",
+        ),
         ("nothing.wav", "holds no audio"),
         ("nan.wav", "not finite"),
     ):

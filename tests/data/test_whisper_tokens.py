@@ -85,7 +85,10 @@ def test_the_file_of_a_models_folder_is_read_as_it_is(tmp_path: Path) -> None:
     assert found.labels[found.end] == "<|endoftext|>"
     file, whole = folder / "tokenizer.json", (folder / "tokenizer.json").read_text()
     file.write_text("{}")
-    with pytest.raises(FewerError, match=r"tokenizer from .*whisper: KeyError.*was it downloaded whole"):
+    with pytest.raises(
+        FewerError,
+        match=r"tokenizer from .*whisper/tokenizer.json and its configuration: KeyError.*was it downloaded whole",
+    ):
         WhisperTokenizer.from_pretrained(folder, found.size)
     file.write_text(whole)
     config = folder / "config.json"

@@ -26,7 +26,7 @@ from tests.fuzz.mutate import mutated
 LIMIT = 20  # CPU-seconds after which an input counts as a hang, …
 PATIENCE = 15  # … or this many times as long by the clock: the machine may be busy
 MEMORY = 6 << 30  # bytes of address space beyond what the process has
-LINES = 6  # of an error's message; a manifest's has one for each of its first bad lines
+LINES = 3  # of an error's message
 CHARS = 2500
 
 
@@ -136,7 +136,7 @@ def _outcome(kind: Kind, place: Path, path: Path) -> tuple[str, str]:
     try:
         kind.use(place)
     except FewerError as error:
-        return _judged(str(error), place)
+        return _judged(str(error), place, path)
     except SystemExit as ended:
         return ("read", "") if ended.code in (None, 0) else ("error", "") if ended.code == 1 else ("exit", str(ended))
     except _Hang:
@@ -149,13 +149,14 @@ def _outcome(kind: Kind, place: Path, path: Path) -> tuple[str, str]:
     return "read", ""
 
 
-def _judged(message: str, place: Path) -> tuple[str, str]:
-    """An error's message is short and says which file it is about."""
-    if len(message.splitlines()) > LINES + 10 or len(message) > CHARS:
+def _judged(message: str, place: Path, path: Path) -> tuple[str, str]:
+    """An error's message is short and says which file it is about. path: the one that is wrong."""
+    if len(message.splitlines()) > LINES or len(message) > CHARS:
         return "message too long", message[:300]
-    named = ("--set", "utterance ")  # what is given on the command line, and what a manifest names
-    if str(place) not in message and not any(name in message for name in named):
-        return "message without the file's name", message[:300]
+    if any(name in message for name in ("--set", "utterance ")):  # from the command line; what a manifest names
+        return "error", ""
+    if not any(str(file) in message for file in place.rglob("*")):  # or of one that it should fit
+        return f"no name of a file in the message about {path.name}", message[:300]
     return "error", ""
 
 

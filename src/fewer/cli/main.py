@@ -18,6 +18,7 @@ import typer
 from fewer.cli import COMMANDS, RESUMED
 from fewer.cli.methods import MethodsCommand
 from fewer.compute.bfloat16 import limit_onednn
+from fewer.config import printable, shortened
 from fewer.errors import FewerError
 from fewer.files import unwritable
 from fewer.progress import say, show_progress
@@ -73,7 +74,7 @@ def main() -> None:
     try:
         app()
     except FewerError as error:
-        lines = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…" for line in str(error).splitlines()]
+        lines = [shortened(printable(line), LONGEST_LINE) for line in str(error).splitlines()]
         print("fewer: " + "\n".join(lines), file=sys.stderr)
         sys.exit(1)
     except SystemExit as ended:  # as which typer lets Ctrl-C through

@@ -26,7 +26,7 @@ def check_bfloat16(device_type: str, instead: str = "train with bf16: false") ->
     """An error that tells what to do, where the process would die. A child process tries it, once."""
     if device_type != "cpu" or os.environ.get(VARIABLE) == SAFE:
         return
-    tried = subprocess.run([sys.executable, "-c", PRODUCT], capture_output=True, check=False)
+    tried = subprocess.run([sys.executable, "-P", "-c", PRODUCT], capture_output=True, check=False)
     if tried.returncode == -signal.SIGILL:
         raise FewerError(
             "bfloat16 ends in an illegal instruction on this CPU (a virtual machine that refuses AMX?): "

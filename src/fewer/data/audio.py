@@ -21,7 +21,7 @@ from torch import Tensor
 
 from fewer.data.cut_schema import TRANSFORMS, source_problem
 from fewer.data.limits import HIGHEST_RATE, LARGEST_DOWNLOAD, LOUDEST, LOWEST_RATE, MOST_SAMPLES
-from fewer.data.media import UNREADABLE, open_audio
+from fewer.data.media import UNREADABLE, open_audio, why_unreadable
 from fewer.data.resampling import is_ordinary, resample
 from fewer.errors import FewerError
 
@@ -152,7 +152,7 @@ def _reason(file: str, error: Exception) -> str:
     if not Path(file).exists():
         return "there is no such file"
     hint = "convert it with sph2pipe if it is compressed" if file.endswith(".sph") else "is the file complete?"
-    return f"{str(error).rstrip('.')}; {hint}"
+    return f"{why_unreadable(error)}; {hint}"
 
 
 def _file(cut: Cut) -> str:

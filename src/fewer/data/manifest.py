@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from fewer.data.cut_schema import check_line
-from fewer.data.lines import read_raw_lines
+from fewer.data.lines import LONGEST_LINE, read_raw_lines
 from fewer.data.manifest_index import RECORD, BadLine, Summary, open_index, transcript
 from fewer.errors import FewerError
 from fewer.progress import warn
 
-SHOWN = 10  # bad lines that a message shows
+SHOWN = 10  # lines that are left out of which a warning tells
 
 
 class Manifest:
@@ -113,7 +113,7 @@ class Manifest:
         if not 0 <= index < len(self):
             raise IndexError(f"utterance {index} of {len(self)}")
         offset, length = (int(self._records[field][index]) for field in ("offset", "length"))
-        return self._parse(os.pread(self._file, length, offset))
+        return self._parse(os.pread(self._file, min(length, LONGEST_LINE), offset))
 
     def _values(self) -> Iterator[dict[str, Any]]:
         with open(self._lines, "rb") as stream:
@@ -150,13 +150,14 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _complain(path: Path, summary: Summary, skip_bad: bool) -> None:
+    if not skip_bad:
+        more = f" … and {summary.bad_count - 1} more such lines" if summary.bad_count > 1 else ""
+        raise FewerError(
+            f"{path}, {summary.bad[0]}{more}\n"
+            "mend these lines or take them out; a training leaves them out with --set data.skip_bad=true"
+        )
     shown = [f"  {bad}" for bad in summary.bad[:SHOWN]]
     if summary.bad_count > len(shown):
         shown.append(f"  … and {summary.bad_count - len(shown)} more")
     listing = "\n".join(shown)
-    if not skip_bad:
-        raise FewerError(
-            f"{path}: {summary.bad_count} lines cannot be used:\n{listing}\n"
-            "mend these lines or take them out; a training leaves them out with --set data.skip_bad=true"
-        )
     warn(f"{path}: {summary.bad_count} lines are left out:\n{listing}")

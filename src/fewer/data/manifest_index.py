@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from fewer.data.cut_schema import ManifestCut, check_line, line_id
 from fewer.data.lines import DAMAGED, open_decompressed, read_raw_lines
@@ -100,12 +101,11 @@ def _read_summary(index: Path) -> Summary | None:
             (length,) = struct.unpack("<Q", stream.read(8))
             stream.seek(-8 - length, os.SEEK_END)
             records_size = stream.tell()
-            values = json.loads(stream.read(length))
-            values["bad"] = [BadLine(**bad) for bad in values["bad"]]
-            summary = Summary(**values)
-    except (OSError, ValueError, TypeError, KeyError):
+            summary = TypeAdapter(Summary).validate_json(stream.read(length), strict=True)
+    except (OSError, ValueError, OverflowError):
         return None
-    return summary if summary.format == FORMAT and records_size == summary.count * RECORD.itemsize else None
+    whole = records_size == summary.count * RECORD.itemsize and bool(summary.bad) == bool(summary.bad_count)
+    return summary if summary.format == FORMAT and whole else None
 
 
 def _decompress(path: Path, lines: Path) -> None:

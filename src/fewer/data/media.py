@@ -177,6 +177,13 @@ def _format(file: BinaryIO) -> str:
 
 
 UNREADABLE = (soundfile.SoundFileError, MediaError)
+NO_FORMAT = "File does not exist or is not a regular file"  # libsndfile says so of files without a known beginning
+
+
+def why_unreadable(error: Exception) -> str:
+    """What a reader said of a file that is there."""
+    text = str(getattr(error, "error_string", error)).rstrip(".")
+    return "this is no audio that is known, or only its first bytes" if text.startswith(NO_FORMAT) else text
 
 
 def open_audio(file: str | Path | BinaryIO, kind: Any = soundfile.SoundFile) -> Any:

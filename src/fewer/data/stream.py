@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fewer.data.audio import TOLERANCE, rate_problem, sample_problem
 from fewer.data.limits import LARGEST_SECOND
-from fewer.data.media import UNREADABLE, MediaFile, NoSound, open_audio
+from fewer.data.media import UNREADABLE, MediaFile, NoSound, open_audio, why_unreadable
 from fewer.data.resampling import resample
 from fewer.errors import FewerError
 from fewer.progress import warn
@@ -90,10 +90,9 @@ class AudioStream:
             return "the file is empty"
         if isinstance(error, NoSound):
             return str(error)
-        text = str(getattr(error, "error_string", error)).rstrip(".")
         if after:
-            return f"cannot read the audio after {after:.1f} s: {text}; is the file complete?"
-        return f"cannot read the audio: {text}. {FORMATS}"
+            return f"cannot read the audio after {after:.1f} s: {why_unreadable(error)}; is the file complete?"
+        return f"cannot read the audio: {why_unreadable(error)}. {FORMATS}"
 
 
 class ArrayStream:

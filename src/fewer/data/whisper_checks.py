@@ -64,12 +64,12 @@ class _Generation(_Fields):
 
 def check_model(config: Any, source: str) -> None:
     """config: a WhisperConfig. source: the model, for messages."""
-    _check(_Model, config, f"{source}: config.json")
+    _check(_Model, config, f"{source}/config.json")
 
 
 def check_preprocessor(values: Any, config: Any, source: str) -> None:
     """values: of the file. The features must be those that the encoder reads."""
-    where = f"{source}: preprocessor_config.json"
+    where = f"{source}/preprocessor_config.json"
     found = _check(_Preprocessor, values, where)
     if found.feature_size != config.num_mel_bins:
         raise FewerError(
@@ -85,7 +85,7 @@ def check_preprocessor(values: Any, config: Any, source: str) -> None:
 
 def check_generation(generation: Any, config: Any, source: str) -> None:
     """generation: a GenerationConfig. Its labels and heads must be the model's."""
-    where = f"{source}: generation_config.json"
+    where = f"{source}/generation_config.json"
     found = _check(_Generation, generation, where)
     for name in ("suppress_tokens", "begin_suppress_tokens"):
         for label in getattr(found, name) or ():

@@ -50,7 +50,7 @@ class WhisperTokenizer(Tokenizer):
             from transformers import AutoTokenizer
         except ImportError as error:
             raise FewerError(NEEDED) from error
-        with loading(folder, f"cannot load Whisper's tokenizer from {folder}"):
+        with loading(folder, f"cannot load Whisper's tokenizer from {folder}/tokenizer.json and its configuration"):
             tokens = AutoTokenizer.from_pretrained(folder, trust_remote_code=False).backend_tokenizer
             return cls(tokens, size, leading_space)
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from fewer.compute.device import Placement, choose_placement
-from fewer.config import parse_config, read_yaml
+from fewer.config import first_of, parse_config, read_yaml
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
 from fewer.data.tokenizer import Tokenizer
@@ -393,5 +393,5 @@ def _check_same(config: TrainConfig, folder: Path) -> None:
 def _another(path: Path, made: str, changes: list[str]) -> FewerError:
     return FewerError(
         f"{path} was {made} with another configuration; name another folder by `models`, or delete it:\n"
-        + "\n".join(f"  {change}" for change in changes)
+        + first_of([f"  {change}" for change in changes])
     )

@@ -80,7 +80,7 @@ def load_ilm(folder: str | Path, recogniser: Recogniser) -> Ilm:
         raise FewerError(f"{folder / FACTS}: format {shown(facts.get('format'))}, but this version reads {FORMAT}")
     config = parse_config(IlmConfig, facts.get("config"), folder / FACTS)
     if facts.get("recogniser") != recogniser.fingerprint:
-        raise FewerError(f"{folder} was estimated from another recogniser; estimate it anew with `fewer ilm`")
+        raise FewerError(f"{folder / FACTS} is of another recogniser; estimate it anew with `fewer ilm`")
     if all_methods()[config.method].context is None:
         lm = folder / NGRAM if (folder / NGRAM).exists() else folder / LM
         return Ilm(config, None, load_lm(lm, recogniser.tokenizer, recogniser.device), facts)

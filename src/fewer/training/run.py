@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from fewer.compute.world import World, joined
-from fewer.config import read_yaml
+from fewer.config import first_of, read_yaml
 from fewer.data.augment import SpecAugment
 from fewer.data.batches import UtteranceBatches
 from fewer.data.manifest import Manifest
@@ -89,7 +89,7 @@ def open_folder(config: TrainConfig, folder: Path, tokenizer: Tokenizer, world: 
         if changes := changed_keys(effective(old), effective(config)):
             raise FewerError(
                 f"{folder} holds a run with another configuration; give another folder, or delete it to start anew:\n"
-                + "\n".join(f"  {change}" for change in changes)
+                + first_of([f"  {change}" for change in changes])
             )
     elif folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise FewerError(f"{folder} is not empty and not a run of `fewer train`; give another folder")

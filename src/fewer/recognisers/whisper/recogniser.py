@@ -24,7 +24,7 @@ from fewer.data.whisper_checks import check_generation, check_model, check_prepr
 from fewer.data.whisper_encoder import WhisperEncoder
 from fewer.data.whisper_tokens import NO_TIMESTAMPS, WhisperTokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint, read_json
+from fewer.files import fingerprint, read_json_object
 from fewer.hugging_face import loading
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded
@@ -47,7 +47,7 @@ from fewer.recognisers.whisper.scorer import WhisperScorer
 from fewer.search.beam import SearchOptions
 from fewer.store.kept import KeptTensors
 
-GENERATION = "generation_config.json"  # in model folders of transformers
+CONFIG, GENERATION = "config.json", "generation_config.json"  # in model folders of transformers
 AT_ONCE = 32  # utterances at most that are searched together
 HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch may have
 
@@ -248,12 +248,16 @@ def load_whisper(
     path = Path(source).expanduser()
     name = str(path) if path.is_dir() else str(source)
     missing = "" if path.is_dir() else ", which is no folder here either"
-    with loading(name, f"cannot load the Whisper {source}{missing}"), quiet_loading(name):
+    problem = f"cannot load the Whisper {source}{missing}"
+    for file in (path / CONFIG, path / GENERATION):
+        if file.exists():
+            read_json_object(file)  # transformers would do without a damaged one, or not name it
+    with loading(name, f"{path / CONFIG}: {problem}" if path.is_dir() else problem):
         config = AutoConfig.from_pretrained(name, trust_remote_code=False)
-        _check_kind(config, source)
-        check_model(config, name)
-        if (path / GENERATION).exists():
-            read_json(path / GENERATION)  # transformers would do without a damaged one
+    _check_kind(config, source)
+    check_model(config, name)
+    weights = f"cannot load the weights that {path / CONFIG} describes" if path.is_dir() else problem
+    with loading(name, weights), quiet_loading(name):
         model = _read_weights(WhisperForConditionalGeneration, name)
     return around_whisper(model, language, task, name, placement, detect)
 
@@ -274,7 +278,7 @@ def around_whisper(
 
     name = str(model.config.name_or_path if source is None else source)
     check_generation(model.generation_config, model.config, name)
-    with loading(name, f"cannot load what the Whisper {name} hears"):
+    with loading(name, f"{name}/preprocessor_config.json: cannot load what the Whisper hears"):
         check_preprocessor(WhisperFeatureExtractor.get_feature_extractor_dict(name)[0], model.config, name)
         extractor = WhisperFeatureExtractor.from_pretrained(name, trust_remote_code=False)
     blanks = has_blanks(language, task)
