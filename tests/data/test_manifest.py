@@ -258,7 +258,7 @@ def test_index_is_readable_like_other_files(tmp_path):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(b'"count": 2', b'"count": 2.5'), (b'"bad_count": 0', b'"bad_count": 9'), (b'"bad": []', b'"bad": 1')],,
+    [(b'"count": 2', b'"count": 2.5'), (b'"bad_count": 0', b'"bad_count": 9'), (b'"bad": []', b'"bad": 1')],
 )
 def test_an_index_of_a_stranger_is_not_trusted(tmp_path, old, new):
     path = write_manifest(tmp_path / "a.jsonl", [cut("u1"), cut("u2")])
