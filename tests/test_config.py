@@ -88,3 +88,10 @@ def test_a_name_with_line_breaks_and_terminal_codes_stays_on_its_line() -> None:
     with pytest.raises(FewerError, match=r"unknown key 'a\\n\\x1b\[31mb'") as error:
         parse_config(Numbers, {"a\n\x1b[31mb": 1}, "c.yaml")
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_very_long_words_of_a_message_are_cut() -> None:
+    message = str(FewerError(f"cannot read {'x' * 5000}.wav: no such file"))
+    assert len(message) < 400
+    assert message.startswith("cannot read xxx")
+    assert message.endswith("xxx.wav: no such file")

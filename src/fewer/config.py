@@ -48,9 +48,11 @@ def parse_json(kind: TypeAdapter[Value], text: str | bytes, source: object) -> V
         raise FewerError(complaints(error, source)) from error
 
 
-def complaints(error: ValidationError, source: object, kind: type[BaseModel] | None = None) -> str:
+def complaints(
+    error: ValidationError, source: object, kind: type[BaseModel] | None = None, most: int = SHOWN_ERRORS
+) -> str:
     """What is wrong with some values, a line for each of the first few fields. kind: helps with misspelt keys."""
-    return first_of([f"{source}: {complaint(item, kind)}" for item in error.errors()], SHOWN_ERRORS)
+    return first_of([f"{source}: {complaint(item, kind)}" for item in error.errors()], most)
 
 
 def first_of(lines: Sequence[str], most: int = SHOWN_ERRORS - 1) -> str:

@@ -23,8 +23,8 @@ def test_lines_hold_terms_and_perhaps_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\nb\tmuch\n", r"words\.txt, line 2: the weight 'much' is not a positive number"),
-        ("a\t-1\n", "line 1: the weight '-1' is not a positive number"),
+        ("a\nb\tmuch\n", r"words\.txt, line 2: the weight 'much' is not a number above 0"),
+        ("a\t-1\n", "line 1: the weight '-1' is not a number above 0"),
         ("\t2\n", "line 1: a weight without a term"),
         ("# none\n", "holds no terms"),
     ],

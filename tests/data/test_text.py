@@ -131,7 +131,7 @@ def test_text_outside_the_vocabulary_names_file_and_line_and_leaves_nothing(tmp_
     assert [p.name for p in tmp_path.iterdir()] == ["text"]
     store = store_tokens([path], words, tmp_path, allow_unknown=True)
     assert store[1].tolist() == [words.encode("THE")[0], words.unknown, 0]
-    assert store.summary["unknown"] == 1
+    assert store.summary.unknown == 1
 
 
 def test_much_unknown_text_is_reported_with_examples_each_time_it_is_used(tmp_path, caplog, monkeypatch):
@@ -210,7 +210,18 @@ def test_a_damaged_store_is_refused(tmp_path):
     store = store_tokens([write(tmp_path / "text", LINES)], CHARACTERS, tmp_path)
     content = (store.folder / "labels").read_bytes()
     (store.folder / "labels").write_bytes(content[:-2])
-    with pytest.raises(FewerError, match="is damaged"):
+    with pytest.raises(FewerError, match=r"labels is missing or damaged: it should have \d+ bytes"):
+        TokenStore(store.folder)
+    (store.folder / "labels").write_bytes(b"\xff" * len(content))
+    with pytest.raises(FewerError, match="labels is missing or damaged: sentence 0 is none"):
+        TokenStore(store.folder)[0]
+    (store.folder / "ends").write_bytes(bytes(8 * len(store)))
+    with pytest.raises(FewerError, match="ends is missing or damaged: sentence 1 is none"):
+        TokenStore(store.folder)[1]
+    with pytest.raises(FewerError, match="ends is missing or damaged: it does not rise"):
+        TokenStore(store.folder).lengths(np.arange(len(store)))
+    (store.folder / "store.json").write_text('{"dtype": "<i2"}')
+    with pytest.raises(FewerError, match=r"store\.json: dtype: "):
         TokenStore(store.folder)
 
 

@@ -2,12 +2,16 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
+from tests.fuzz.generated import run_generated
 from tests.fuzz.kinds import kinds
 from tests.fuzz.run import Tally, run_kind
+
+GENERATED = 1.0  # share of inputs that hypothesis generates
 
 
 def main() -> None:
@@ -19,14 +23,22 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="folder for inputs that end badly")
     options = parser.parse_args()
     chosen = [kind for kind in kinds() if not options.kind or kind.name in options.kind]
-    shares = sum(kind.share for kind in chosen)
+    generated = GENERATED if not options.kind or "generated" in options.kind else 0.0
+    shares = sum(kind.share for kind in chosen) + generated
     total = Tally()
     print(f"{'kind':<14}{'inputs':>8}{'read':>8}{'errors':>8}{'tracebacks':>12}{'hangs':>8}{'seconds':>9}")
-    for kind in chosen:
-        tally = run_kind(kind, max(1, round(options.inputs * kind.share / shares)), options.seed, options.keep)
-        show(kind.name, tally)
-        for name, count in tally.bad.most_common():
-            print(f"    {count} × {name}\n        {tally.examples[name]}")
+
+    def tallies() -> Iterator[tuple[str, Tally]]:
+        for kind in chosen:
+            count = max(1, round(options.inputs * kind.share / shares))
+            yield kind.name, run_kind(kind, count, options.seed, options.keep)
+        if generated:
+            yield "generated", run_generated(round(options.inputs * generated / shares), options.seed)
+
+    for name, tally in tallies():
+        show(name, tally)
+        for problem, count in tally.bad.most_common():
+            print(f"    {count} × {problem}\n        {' '.join(tally.examples[problem].split())}")
         total.inputs, total.read = total.inputs + tally.inputs, total.read + tally.read
         total.errors, total.seconds = total.errors + tally.errors, total.seconds + tally.seconds
         total.bad.update(tally.bad)

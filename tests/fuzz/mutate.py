@@ -125,7 +125,7 @@ def _wrong(tensor: torch.Tensor, rng: random.Random) -> torch.Tensor:
     if kind <= 3 and len(flat):
         limits = [0, 1, -1, 7, 2**31 - 1, -(2**31), len(flat)]
         extra = [float("nan"), float("inf"), 1e30, -1e-30, 0.5] if tensor.is_floating_point() else []
-        flat[rng.randrange(len(flat))] = rng.choice([*limits, *extra])
+        flat[rng.randrange(len(flat))] = torch.tensor(rng.choice([*limits, *extra])).to(tensor.dtype)
         return tensor
     if kind == 4:
         return flat[: rng.randrange(len(flat) + 1)].clone()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fewer.errors import FewerError
-from tests.fuzz.kinds import Kind
+from tests.fuzz.kind import Kind
 from tests.fuzz.mutate import mutated
 
 LIMIT = 20  # CPU-seconds after which an input counts as a hang, …

@@ -84,7 +84,7 @@ def test_moments_go_back_to_the_weights_they_belong_to() -> None:
             if step == 2 and resume:
                 tensors = {name: tensor.clone() for name, tensor in training_tensors(net, optimizer).items()}
                 optimizer = make(net)
-                load_moments(optimizer, net, tensors)
+                load_moments(optimizer, net, tensors, "x")
             optimizer.zero_grad()
             net(torch.ones(5, 2)).square().sum().backward()
             optimizer.step()
@@ -107,10 +107,33 @@ def test_moments_of_a_weight_lie_in_memory_as_it_does(tmp_path: Path) -> None:
             if step == 2 and resume:
                 save_tensors(tmp_path / "x.safetensors", training_tensors(net, optimizer))
                 optimizer = torch.optim.Adam(net.parameters(), lr=0.1, fused=True)
-                load_moments(optimizer, net, load_tensors(tmp_path / "x.safetensors")[0])
+                load_moments(optimizer, net, load_tensors(tmp_path / "x.safetensors")[0], "x")
             optimizer.zero_grad()
             net(torch.arange(50.0).view(1, 2, 5, 5) / 50).square().sum().backward()
             optimizer.step()
         return net.weight.detach()
 
     assert torch.equal(trained_twice(False), trained_twice(True))
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("optimizer.weight:step", None),
+        ("optimizer.weight:exp_avg", torch.zeros(7)),
+        ("optimizer.weight:exp_avg", torch.full((2, 3), torch.nan)),
+        ("optimizer.nothing:exp_avg", torch.zeros(2, 3)),
+    ],
+)
+def test_damaged_moments_are_told_by_the_files_name(name: str, tensor: torch.Tensor | None) -> None:
+    net = nn.Linear(3, 2)
+    optimizer = torch.optim.Adam(net.parameters())
+    net(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    tensors = training_tensors(net, optimizer)
+    if tensor is None:
+        del tensors[name]
+    else:
+        tensors[name] = tensor
+    with pytest.raises(FewerError, match=r"c\.safetensors: .*the file is damaged"):
+        load_moments(torch.optim.Adam(net.parameters()), net, tensors, "c.safetensors")

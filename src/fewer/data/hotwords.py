@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fewer.config import shown
 from fewer.data.lines import read_lines
 from fewer.data.spelling import fold_space
 from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
+
+LONGEST_TERM = 1000  # characters
+LARGEST_WEIGHT = 1e4
 
 
 class Term(NamedTuple):
@@ -27,6 +31,8 @@ def read_terms(path: str | Path) -> list[Term]:
         weight = _weight(given, f"{path}, line {number}") if tab and given.strip() else 1.0
         if not fold_space(text):
             raise FewerError(f"{path}, line {number}: a weight without a term; write the term, a tab, the weight")
+        if len(text) > LONGEST_TERM:
+            raise FewerError(f"{path}, line {number}: a term of {len(text):,} characters; write one term on each line")
         terms.append(Term(fold_space(text), weight, number))
     if not terms:
         raise FewerError(f"{path} holds no terms; write one on each line")
@@ -38,8 +44,8 @@ def _weight(text: str, where: str) -> float:
         weight = float(text)
     except ValueError:
         weight = math.nan
-    if not 0 < weight < math.inf:
-        raise FewerError(f"{where}: the weight {text.strip()!r} is not a positive number")
+    if not 0 < weight <= LARGEST_WEIGHT:
+        raise FewerError(f"{where}: the weight {shown(text.strip())} is not a number above 0, up to {LARGEST_WEIGHT:g}")
     return weight
 
 

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
+from fewer.config import Config, parse_config
 from fewer.data.lines import read_lines
 from fewer.data.manifest import is_manifest, read_transcripts
 from fewer.data.spelling import Case, spell
@@ -23,7 +25,7 @@ from fewer.errors import FewerError
 from fewer.files import fingerprint, locked, read_json_object, write_json
 from fewer.progress import Bar, warn
 
-FORMAT = "fewer-tokens/1"
+FORMAT: Literal["fewer-tokens/1"] = "fewer-tokens/1"
 UNKNOWN_SHARE = 1e-3  # of all labels; text with more unknown labels than that is reported, with examples
 EXAMPLES = 8  # words that are shown then
 BLOCK = 20_000  # lines between two moments at which tokenising can be taken up again
@@ -35,24 +37,41 @@ def read_text(path: str | Path, case: Case = "none") -> Iterator[str]:
     return map(spell(case), lines)
 
 
+class _Summary(Config):
+    """store.json"""
+
+    format: Literal["fewer-tokens/1"] = FORMAT
+    dtype: Literal["<u2", "<u4"]
+    vocab_size: int = Field(ge=1, le=1 << 32)
+    lines: int = Field(ge=1)
+    sentences: int = Field(ge=1)
+    labels: int = Field(ge=1)
+    unknown: int = Field(ge=0)
+    examples: tuple[str, ...] = ()
+    files: tuple[str, ...]
+
+
 class TokenStore:
     """Sentences by number; nothing is kept in memory."""
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        self.summary = read_json_object(self.folder / "store.json")
-        if self.summary.get("format") != FORMAT or self.summary.get("dtype") not in ("<u2", "<u4"):
-            raise FewerError(f"{folder} is not a token store of this version of fewer; remove it to make it again")
+        self.summary = parse_config(_Summary, read_json_object(self.folder / "store.json"), self.folder / "store.json")
         self._map()
 
     def _map(self) -> None:
-        for name in ("ends", "labels"):
-            if not (self.folder / name).is_file() or not (self.folder / name).stat().st_size:
-                raise FewerError(f"{self.folder} is damaged: its file {name} is missing or empty; remove it")
+        sizes = {
+            "ends": 8 * self.summary.sentences,
+            "labels": np.dtype(self.summary.dtype).itemsize * self.summary.labels,
+        }
+        for name, size in sizes.items():
+            if not (self.folder / name).is_file() or (self.folder / name).stat().st_size != size:
+                raise self._damaged(name, f"it should have {size:,} bytes, as store.json says")
         self.ends = np.memmap(self.folder / "ends", "<u8", "r")  # (sentences,)
-        self.labels = np.memmap(self.folder / "labels", self.summary["dtype"], "r")  # (all labels,)
-        if (len(self.ends), len(self.labels)) != (self.summary.get("sentences"), self.summary.get("labels")):
-            raise FewerError(f"{self.folder} is damaged: its files have not the sizes that store.json says; remove it")
+        self.labels = np.memmap(self.folder / "labels", self.summary.dtype, "r")  # (all labels,)
+
+    def _damaged(self, name: str, why: str) -> FewerError:
+        return FewerError(f"{self.folder / name} is missing or damaged: {why}; remove the folder to make it again")
 
     def __getstate__(self) -> dict[str, Any]:
         return {"folder": self.folder, "summary": self.summary}
@@ -69,12 +88,18 @@ class TokenStore:
         if not 0 <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
         start = int(self.ends[index - 1]) if index else 0
-        return self.labels[start : int(self.ends[index])].astype(np.int64)
+        labels = self.labels[start : int(self.ends[index])].astype(np.int64)
+        if not len(labels) or labels.max() >= self.summary.vocab_size:
+            raise self._damaged("labels" if len(labels) else "ends", f"sentence {index} is none")
+        return labels
 
     def lengths(self, items: np.ndarray) -> np.ndarray:
         """Labels of each sentence, the end label counted. (n,) int64"""
         starts = np.where(items > 0, self.ends[np.maximum(items - 1, 0)], 0)
-        return (self.ends[items] - starts).astype(np.int64)
+        lengths = self.ends[items].astype(np.int64) - starts.astype(np.int64)
+        if len(lengths) and not 0 < lengths.min() <= lengths.max() <= len(self.labels):
+            raise self._damaged("ends", "it does not rise")
+        return lengths
 
 
 @dataclass(frozen=True)
@@ -125,12 +150,12 @@ def store_tokens(
 
 def _report_unknown(store: TokenStore) -> None:
     """Say so if the vocabulary lacks much of the text: it may be spelled otherwise, and a model of it learns little."""
-    unknown, labels = store.summary["unknown"], store.summary["labels"]
+    unknown, labels = store.summary.unknown, store.summary.labels
     if unknown <= UNKNOWN_SHARE * labels:
         return
-    words = ", ".join(store.summary.get("examples", ()))
+    words = ", ".join(store.summary.examples)
     warn(
-        f"{', '.join(store.summary['files'])}: {unknown:,} of {labels:,} labels ({unknown / labels:.2%}) are unknown"
+        f"{', '.join(store.summary.files)}: {unknown:,} of {labels:,} labels ({unknown / labels:.2%}) are unknown"
         f"{f', the first ones in: {words}' if words else ''}; is the text spelled as the tokenizer expects it?"
     )
 
@@ -177,8 +202,11 @@ def _tokenise(files: Sequence[str | Path], tokenizer: Tokenizer, folder: Path, c
             bar.advance(len(block), f"{progress.labels:,} labels")
     if not progress.sentences:
         raise FewerError(f"there is no text in {', '.join(map(str, files))}")
-    summary = {"format": FORMAT, "dtype": dtype.str, "vocab_size": tokenizer.size, **asdict(progress)}
-    write_json(folder / "store.json", {**summary, "files": [str(path) for path in files]})
+    names = [str(path) for path in files]
+    summary = _Summary.model_validate(
+        {"dtype": dtype.str, "vocab_size": tokenizer.size, **asdict(progress), "files": names}
+    )
+    write_json(folder / "store.json", summary.model_dump(mode="json"))
     (folder / "progress.json").unlink(missing_ok=True)
 
 

@@ -27,6 +27,7 @@ class Checkpoint:
 
     tensors: dict[str, Tensor]  # trained weights and optimiser moments
     facts: dict[str, Any]  # where training stands, what is behind it; JSON
+    path: Path | None = None  # where it was read
 
 
 def save_tensors(path: str | Path, tensors: dict[str, Tensor], facts: dict[str, Any] | None = None) -> None:
@@ -84,7 +85,7 @@ class CheckpointFolder:
         return None
 
     def read(self, path: Path) -> Checkpoint:
-        return Checkpoint(*load_tensors(path, "delete it, or go on from the one before it with --fall-back"))
+        return Checkpoint(*load_tensors(path, "delete it, or go on from the one before it with --fall-back"), path)
 
     def prune(self, best: Path | None) -> None:
         """Keep the last two and the best; drop the others and what a killed process left half-written."""
@@ -130,15 +131,20 @@ def load_matching(
     module.load_state_dict(weights, strict=False)
 
 
-def load_moments(optimizer: Optimizer, module: nn.Module, tensors: dict[str, Tensor]) -> None:
+def load_moments(optimizer: Optimizer, module: nn.Module, tensors: dict[str, Tensor], source: str | Path) -> None:
     """Give the optimiser its moments back, in memory as their weights are: a fused optimiser takes them to be."""
     weights = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
     moments: dict[str, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith(OPTIMIZER):
             weight, _, key = name.removeprefix(OPTIMIZER).rpartition(":")
+            fits = weight in weights and tensor.shape in (weights[weight].shape, ())
+            if not fits or not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
+                raise FewerError(f"{source}: '{name}' is not a moment of the model's weights; the file is damaged")
             like = weights[weight].detach() if tensor.shape == weights[weight].shape else tensor  # else a step count
             moments.setdefault(weight, {})[key] = torch.empty_like(like, device=tensor.device).copy_(tensor)
+    if len({frozenset(kept) for kept in moments.values()}) > 1:
+        raise FewerError(f"{source}: some of the optimiser's moments are missing; the file is damaged")
     state = {index: moments[name] for index, name in enumerate(weights) if name in moments}
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 

@@ -90,7 +90,7 @@ def _progress(value: Any, source: Path) -> Progress:
     try:
         return TypeAdapter(Progress).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
-        raise FewerError(f"{complaints(error, source)}; delete the newest checkpoint there") from error
+        raise FewerError(f"{complaints(error, source)}; delete this checkpoint") from error
 
 
 class Trainer:
@@ -140,7 +140,8 @@ class Trainer:
                 f"{self.folder} holds a run with another configuration or other data; "
                 "give another folder, or delete this one to start anew"
             )
-        self.progress = _progress(checkpoint.facts.get("progress"), self.checkpoints.folder)
+        source = checkpoint.path or self.checkpoints.folder
+        self.progress = _progress(checkpoint.facts.get("progress"), source)
         begun = len(self.progress.history) + (self.progress.step > 0)
         if begun > self.config.sub_epochs:
             raise FewerError(
@@ -148,8 +149,8 @@ class Trainer:
                 f"{self.config.sub_epochs}; set it to {begun} or more, or give another folder"
             )
         self._use(self._built(self.progress.stage))
-        load_weights(self.module, checkpoint.tensors, self.checkpoints.folder)
-        load_moments(self.optimizer, self.module, checkpoint.tensors)
+        load_weights(self.module, checkpoint.tensors, source)
+        load_moments(self.optimizer, self.module, checkpoint.tensors, source)
 
     def _built(self, stage: int) -> nn.Module:
         seed_moment(self.config.seed, "build", stage)

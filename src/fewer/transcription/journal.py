@@ -105,7 +105,7 @@ class Journal:
                     self.done[value.window] = value.segments
                 size += len(line)
         except ValidationError as error:
-            found = complaints(error, f"{self.path}, line {number}")
+            found = complaints(error, f"{self.path}, line {number}", most=2)
             raise FewerError(f"{found}\ndelete this file to transcribe from the beginning") from error
         if self.done:
             say(f"{len(self.done)} windows are in {self.path} already")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from fewer.config import first_of
 from fewer.data.corpora import CORPORA
 from fewer.data.corpora.audio import read_header
 from fewer.data.corpora.corpus import Problem, Source, SpeechSet, TextSet, Utterance, Wordless
@@ -66,11 +67,12 @@ def prepare(corpus: str, source: Path, out: Path, options: PrepareOptions | None
         try:
             chosen = _choose(corpus, source, out, options)
             any_rate = CORPORA[corpus].any_rate or options.resample is not None
-            gathered = [Gathered(one, options, any_rate, stack.enter_context(_table())) for one in chosen]
+            gathered = [Gathered(one, source, options, any_rate, stack.enter_context(_table())) for one in chosen]
             for one in gathered:
                 one.read()
         except OSError as error:
-            raise FewerError(f"cannot read {error.filename or source}: {error.strerror or error}") from error
+            named = f" {error.filename}" if error.filename not in (None, str(source)) else ""
+            raise FewerError(f"{source}: cannot read{named}: {error.strerror or error}") from error
         files = stack.enter_context(AtomicFiles())
 
         def create(name: str) -> IO[str]:
@@ -126,7 +128,10 @@ def _table() -> DiskTable:
 class Gathered:
     """A set that is read and checked; its lines wait on disk, in the order of their ids."""
 
-    def __init__(self, one: SpeechSet | TextSet, options: PrepareOptions, any_rate: bool, table: DiskTable):
+    def __init__(
+        self, one: SpeechSet | TextSet, source: Path, options: PrepareOptions, any_rate: bool, table: DiskTable
+    ):
+        self.source = source
         self.set, self.options, self.any_rate, self.table = one, options, any_rate, table
         self.summary = SetSummary(one.name)
         self.problems: list[Problem] = []
@@ -144,7 +149,7 @@ class Gathered:
                     self.summary.skipped += 1
                 bar.advance()
         if not self.summary.utterances:
-            raise FewerError(f"set {self.set.name} has no usable utterance{_listing(self.problems)}")
+            raise FewerError(f"{self.source}: set {self.set.name} has no usable utterance{_listing(self.problems, 2)}")
         for split in self.splits:
             split.assign(self.summary.speakers)  # an error before anything is written if there are too few
 
@@ -199,7 +204,7 @@ class Gathered:
             create(f"{name}.txt").writelines(f"{text}\n" for _, _, text, _ in self.table)
         if self.problems:
             create(f"{name}.skipped.txt").writelines(f"{problem}\n" for problem in self.problems)
-            warn(f"{name}: skipped {len(self.problems)} bad entries{_listing(self.problems)}")
+            warn(f"{name}: skipped {len(self.problems)} bad entries{_listing(self.problems, SHOWN)}")
         return [self.summary, *(part for split in self.splits for part in self._write_parts(split, create))]
 
     def _write_parts(self, split: Split, create: Callable[[str], IO[str]]) -> list[SetSummary]:
@@ -216,7 +221,5 @@ class Gathered:
         return list(summaries.values())
 
 
-def _listing(problems: list[Problem]) -> str:
-    shown = [f"\n  {problem}" for problem in problems[:SHOWN]]
-    more = [f"\n  … and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-    return "".join([":" if shown else "", *shown, *more])
+def _listing(problems: list[Problem], most: int) -> str:
+    return ":\n" + first_of([f"  {problem}" for problem in problems], most) if problems else ""
