@@ -238,8 +238,12 @@ def test_other_models_are_refused(tiny: Path, data: Path, tones: Path, tmp_path:
     text = options(text=(data / "domain.txt",))
     for kind, message in (
         ("wav2vec2", "which is not an attention-based encoder-decoder recogniser"),
-        ("speech_to_text", "only Whisper is supported"),
-        ("moonshine", "only Whisper is supported"),
+        (
+            "speecht5",
+            "an encoder-decoder that fewer does not know: its facts are missing; known are",
+        ),
+        ("voxtral", "it is a decoder-only model: audio is a prefix"),
+        ("moonshine", "cannot load the recogniser"),
     ):
         folder = tmp_path / kind
         folder.mkdir()

@@ -92,9 +92,6 @@ def test_the_file_of_a_models_folder_is_read_as_it_is(tmp_path: Path) -> None:
         WhisperTokenizer.from_pretrained(folder, found.size)
     file.write_text(whole)
     config = folder / "config.json"
-    config.write_text(config.read_text().replace('"model_type": "whisper"', '"model_type": "bart"'))
-    with pytest.raises(FewerError, match="'bart', which is not Whisper"):
-        load_tokenizer(folder / "tokenizer.json")
     config.unlink()
     with pytest.raises(FewerError, match=r"config\.json is not beside it"):
         load_tokenizer(folder / "tokenizer.json")

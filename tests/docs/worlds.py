@@ -25,6 +25,7 @@ from tests.data.corpora.builders import (
 )
 from tests.experiments.miniatures import said, write_chapter, write_librispeech, write_switchboard
 from tests.golden.golden import arrays
+from tests.recognisers.families import make_model
 from tests.recognisers.tiny import make_whisper, noises, write_manifest
 from tests.store.tf_writer import write_checkpoint
 from tests.training.tones import PITCHES
@@ -123,6 +124,13 @@ def adapting(folder: Path, tones: Path) -> None:
     write_lines(folder / "words.txt", "Tin Cat", "hat\t1.5")
 
 
+def families(folder: Path, tones: Path) -> None:
+    """The same with other recognisers of transformers."""
+    adapting(folder, tones)
+    make_model(folder / "UsefulSensors" / "moonshine-tiny", "moonshine")
+    make_model(folder / "nvidia" / "canary-1b-v2", "canary")
+
+
 def both(folder: Path, tones: Path) -> None:
     """Models of `fewer train`, and a Whisper."""
     trained(folder, tones)
@@ -137,5 +145,6 @@ BEFORE = {
     "docs/devices.md": both,
     "docs/estimator.md": trained,
     "docs/recipes.md": corpora,
+    "docs/recognisers.md": families,
     "docs/tutorial.md": speech,
 }

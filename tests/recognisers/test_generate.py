@@ -108,7 +108,7 @@ def test_renormalisation_is_what_makes_the_difference(whisper: WhisperRecogniser
     encoded = whisper.listen(noises(2))
     for row, best in enumerate(search(whisper, encoded)):
         labels = [*best.tokens, whisper.tokenizer.end] if best.ended else list(best.tokens)
-        one = Encoded(encoded.states[row : row + 1], encoded.lengths[row : row + 1])
+        one = encoded.select(torch.tensor([row]))
         assert best.score == pytest.approx(renormalised_score(whisper, one, labels), abs=1e-3)
 
 

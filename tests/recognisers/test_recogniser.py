@@ -17,7 +17,7 @@ from fewer.data.tokenizers import load_tokenizer
 from fewer.decoding.decode import decode
 from fewer.decoding.system import System
 from fewer.errors import FewerError
-from fewer.recognisers.loader import is_whisper
+from fewer.recognisers.loader import is_pretrained
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_header, read_nbest
@@ -151,7 +151,10 @@ def test_fewer_load_takes_whispers_and_says_what_is_none(tiny: Path, tmp_path: P
     with pytest.raises(FewerError, match="'wav2vec2', which is not an attention-based encoder-decoder"):
         fewer.load(tmp_path / "ctc")
     T5Config(is_encoder_decoder=True).save_pretrained(tmp_path / "t5")
-    with pytest.raises(FewerError, match="'t5'; of the encoder-decoders of transformers only Whisper"):
+    with pytest.raises(
+        FewerError,
+        match="'t5', an encoder-decoder that fewer does not know: its facts",
+    ):
         fewer.load(tmp_path / "t5")
     (tmp_path / "empty").mkdir()
     with pytest.raises(FewerError, match="not a model folder"):
@@ -184,12 +187,12 @@ def test_weights_in_pickles_that_are_not_whole_are_told_of(tiny: Path, tmp_path:
 def test_names_on_the_hub_are_told_from_paths(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
-    assert is_whisper(tiny)
-    assert is_whisper("openai/whisper-tiny.en")
-    assert not is_whisper("runs/mistyped")
-    assert not is_whisper("runs")
-    assert not is_whisper("/openai")
-    assert not is_whisper("a/b/c")
+    assert is_pretrained(tiny)
+    assert is_pretrained("openai/whisper-tiny.en")
+    assert not is_pretrained("runs/mistyped")
+    assert not is_pretrained("runs")
+    assert not is_pretrained("/openai")
+    assert not is_pretrained("a/b/c")
 
 
 def test_without_transformers_it_is_said_what_to_install(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from fewer.ilm.config import IlmConfig
 from fewer.models.context import ConstantContext, Context, FixedAudioContext
 from fewer.models.encoded import Encoded
 from fewer.models.lm import LmScorer
-from fewer.recognisers.whisper.cache import LEAST
+from fewer.recognisers.transformers.cache import LEAST
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
@@ -50,7 +50,7 @@ def test_any_walk_of_a_beam_scores_as_whole_texts(whisper: WhisperRecogniser, da
         if step % 6 == 5:
             for row, text in enumerate(texts):
                 utterance = alive[row // beam]
-                one = Encoded(encoded.states[utterance : utterance + 1], encoded.lengths[utterance : utterance + 1])
+                one = encoded.select(torch.tensor([utterance]))
                 for term, context in zip(scorer.terms, [whisper.attention, *terms.values()], strict=True):
                     expected = whole(whisper, context, [*text, 0], one)[-1]
                     index = scorer.terms.index(term)

@@ -15,7 +15,7 @@ from torch import Tensor
 from fewer.adaptation.bundle import load_bundle, read_bundle
 from fewer.decoding.system import System, load_system
 from fewer.errors import FewerError
-from fewer.recognisers.whisper.recogniser import around_whisper, unrounded
+from fewer.recognisers.loader import around_model
 from fewer.search.fusion import signed
 from fewer.search.nbest import LengthPolicy
 from fewer.search.scorer import State, TreeState, first_labels
@@ -49,26 +49,25 @@ class FusionProcessor(LogitsProcessor):
     """
 
     def __init__(self, system: System, scales: Mapping[str, float], length: LengthPolicy = LengthPolicy()):
-        """system: its recogniser is the Whisper whose `generate` is called."""
+        """system: its recogniser is the model whose `generate` is called."""
         recogniser = system.recogniser
-        if recogniser.prompt_end is None:
-            raise FewerError("a FusionProcessor is for the `generate` of a Whisper; give a Whisper")
+        recogniser.prompt_length(torch.tensor(getattr(recogniser, "prompt", [])))  # complains of one without `generate`
         if system.ilm is not None and system.ilm.context is not None and system.ilm.context.needs_encoder:
             raise FewerError(
                 f"the internal LM '{system.ilm.config.method}' hears the utterance, which `generate` does not pass on: "
                 "take another method, or `fewer transcribe`"
             )
         self.fusion = system.fusion(scales, system.scorers(Given(recogniser.tokenizer.size)))
-        self.prompt_end = recogniser.prompt_end
+        self.prompt_length = recogniser.prompt_length
         self.reward, self.length_penalty = length.reward, length.exponent
         self.rows: dict[bytes, int] = {}  # labels of each row of the last call -> its place
         self.states: list[State] = []
 
     @classmethod
     def from_bundle(cls, folder: str | Path, model: Any) -> "FusionProcessor":
-        """What `fewer adapt` found for this WhisperForConditionalGeneration."""
+        """What `fewer adapt` found for this …ForConditionalGeneration."""
         facts = read_bundle(folder)
-        bundle = load_bundle(folder, around_whisper(unrounded(model), facts.language, facts.task))
+        bundle = load_bundle(folder, around_model(model, facts.language, facts.task))
         return cls(bundle.system, bundle.scales, bundle.length)
 
     @classmethod
@@ -85,11 +84,11 @@ class FusionProcessor(LogitsProcessor):
         language: str | None = None,
         task: str = "transcribe",
     ) -> "FusionProcessor":
-        """A language model, an internal LM that is subtracted, and hotwords, for a given Whisper.
+        """A language model, an internal LM that is subtracted, and hotwords, for a given model.
 
         Scales that are not given are as usual for it.
         """
-        system = load_system(around_whisper(unrounded(model), language, task), lm, ilm, words=words)
+        system = load_system(around_model(model, language, task), lm, ilm, words=words)
         sources = {"lm": lm, "ilm": ilm, "words": words}
         usual = system.recogniser.defaults.scales([term for term, source in sources.items() if source is not None])
         given = {"lm": lm_scale, "ilm": ilm_scale, "words": words_scale}
@@ -99,23 +98,13 @@ class FusionProcessor(LogitsProcessor):
     @torch.no_grad()
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """(rows, prompt and labels), (rows, V) -> (rows, V)"""
-        labels = input_ids[:, self._prompt(input_ids[0]) :].to(self.fusion.device)  # (rows, n)
+        labels = input_ids[:, self.prompt_length(input_ids[0]) :].to(self.fusion.device)  # (rows, n)
         aed = scores.float().to(self.fusion.device).log_softmax(-1)
         states, last = self._before(labels)
         memory = [aed, *[None] * (len(self.fusion.scorers) - 1)]
         combined, _, self.states = self.fusion.step(memory, states, last, first=not labels.shape[1])
         self.rows = {prefix: row for row, prefix in enumerate(_keys(labels))}
         return (combined + self.reward).to(scores)
-
-    def _prompt(self, row: Tensor) -> int:
-        """The number of labels that were given; all rows have as many."""
-        places = (row == self.prompt_end).nonzero()
-        if not len(places):
-            raise FewerError(
-                "the language model knows no timestamps: call generate(…, return_timestamps=False) for at most 30 s "
-                "of audio, or `fewer transcribe` for long files"
-            )
-        return int(places[-1]) + 1
 
     def _before(self, labels: Tensor) -> tuple[list[State], Tensor]:
         """The states before each row's last label, and that label. (rows, n) -> …, (rows,)"""

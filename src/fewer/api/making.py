@@ -215,8 +215,7 @@ def ngram(
     check_output(out)
     values = {"order": order, "prune": tuple(prune), "case": case, "allow_unknown": allow_unknown}
     config = parse_config(NGramConfig, values, "fewer ngram")
-    source = Path(tokenizer)
-    labels = load_tokenizer(source / "tokenizer.json" if source.is_dir() else source)
+    labels = load_tokenizer(tokenizer)
     held_out = []
     with contextlib.ExitStack() as stack:
         folder = Path(cache or stack.enter_context(tempfile.TemporaryDirectory(prefix="fewer-ngram-")))

@@ -15,14 +15,16 @@ from typing import Any, Self
 import sentencepiece
 
 from fewer.config import shown
+from fewer.data.hf_tokens import FastTokenizer, PieceTokenizer, tokenizer_beside
 from fewer.data.spelling import fold_space
 from fewer.data.subword_nmt import SubwordNmtTokenizer
 from fewer.data.tokenizer import END, END_LABEL, UNKNOWN_LABEL, VERSION, Tokenizer
 from fewer.data.whisper_tokens import WhisperTokenizer, is_hugging_face
 from fewer.errors import FewerError
-from fewer.files import read_json
+from fewer.files import read_json, read_json_object
 from fewer.progress import warn
 
+TOKENIZER, MODEL = "tokenizer.json", "config.json"  # in model folders, the latter in those of transformers
 WORD_MARK = "▁"  # begins the first piece of a word in sentencepiece's vocabularies
 NO_PIECE = "\ue000"  # stands for a WORD_MARK in the text itself, which would be read as a blank
 MOST_WORDS = 10_000_000  # different words that are counted; beyond it the rarest are forgotten
@@ -132,12 +134,17 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
-    """Read a tokenizer file, or that of a Whisper. They hold data only, so that files of strangers are safe to load."""
+    """Read a tokenizer file, that of a model folder, or the tokenizer of a model of transformers. They hold data only,
+    so that files of strangers are safe to load."""
     kinds: list[type[Tokenizer]] = [SentencePieceTokenizer, CharacterTokenizer, WordTokenizer, SubwordNmtTokenizer]
-    kinds.append(WhisperTokenizer)
+    kinds += [WhisperTokenizer, FastTokenizer, PieceTokenizer]
+    if Path(path).is_dir():
+        if (Path(path) / MODEL).exists() and not (Path(path) / TOKENIZER).exists():
+            return tokenizer_beside(Path(path) / MODEL)
+        path = Path(path) / TOKENIZER
     value = read_json(path)
     if is_hugging_face(value):
-        return WhisperTokenizer.beside_model(Path(path))
+        return _beside_model(Path(path))
     known = {kind.kind: kind for kind in kinds}
     if not isinstance(value, dict) or str(value.get("kind")) not in known:
         raise FewerError(f"{path} is not a tokenizer of fewer: its `kind` must be one of {', '.join(known)}")
@@ -151,6 +158,15 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
         raise FewerError(f"{path}: field {error} is missing") from error
     except (ValueError, TypeError, AttributeError) as error:
         raise FewerError(f"{path}: not a usable {value['kind']} tokenizer: {error}") from error
+
+
+def _beside_model(path: Path) -> Tokenizer:
+    """From the tokenizer.json of a model folder of transformers."""
+    config = path.parent / MODEL
+    if not config.exists():
+        raise FewerError(f"{path} is a file of Hugging Face, but its model's config.json is not beside it")
+    whisper = read_json_object(config).get("model_type") == "whisper"
+    return WhisperTokenizer.beside_model(path) if whisper else tokenizer_beside(config)
 
 
 def train_sentencepiece(lines: Iterable[str], size: int, exact: bool = True) -> SentencePieceTokenizer:

@@ -55,7 +55,7 @@ class Sizes(NamedTuple):
     """What a context has to fit."""
 
     encoder: int  # D_enc, of an encoder state
-    context: int  # of what a context says: D_enc; for Whisper, layers · D
+    context: int  # of what a context says: D_enc; for models of transformers, layers · D
     embedding: int  # E, of a label
     state: int | None  # D_dec, of the decoder's state; None: it has none
 
@@ -76,7 +76,6 @@ class Recogniser(ABC):
     encodings: KeptTensors | None = None  # where encoder states are kept
     language: str | None = None  # what is spoken, if it knows several languages
     must_detect: bool = False  # it knows several languages and none was named: detect one, and search `in_language`
-    prompt_end: int | None = None  # label after which transformers' `generate` writes; None: it has no `generate`
 
     attention: Context  # the recogniser's own context
     sizes: Sizes
@@ -131,6 +130,10 @@ class Recogniser(ABC):
     def max_lengths(self, encoded: Encoded) -> Tensor:
         """How many labels each utterance may have, end label counted. (B,)"""
         return encoded.lengths
+
+    def prompt_length(self, row: Tensor) -> int:
+        """How many labels of a row of transformers' `generate` were given before it wrote any. (n,)"""
+        raise FewerError("a FusionProcessor is for the `generate` of a model of transformers; give such a model")
 
     def style(self, look: Look, casing: Callable[[], Mapping[str, str]]) -> Style:
         """Writes a text as the recogniser writes. look: of the text; casing: says how names are cased."""

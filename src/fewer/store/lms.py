@@ -9,7 +9,7 @@ from fewer.data.tokenizer import Tokenizer
 from fewer.data.tokenizers import load_tokenizer
 from fewer.errors import FewerError
 from fewer.models.lm import LanguageModel
-from fewer.store.model_folder import CONFIG, TOKENIZER, load_model
+from fewer.store.model_folder import CONFIG, load_model
 from fewer.store.ngram_files import is_ngram_file
 from fewer.store.word_ngram import load_any_ngram
 
@@ -61,5 +61,5 @@ def load_lm_and_tokenizer(
         return loaded.lm, loaded.tokenizer
     if model is None:
         raise FewerError(f"{source} is an n-gram file: give a model folder whose tokenizer it was made with (--model)")
-    tokenizer = load_tokenizer(Path(model) / TOKENIZER)
+    tokenizer = load_tokenizer(model)
     return load_any_ngram(source, tokenizer).to(device), tokenizer

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from fewer.models.encoded import Encoded
-from fewer.recognisers.whisper.contexts import Listening
-from fewer.recognisers.whisper.decoder import WhisperDecoder, split_heads
+from fewer.recognisers.transformers.contexts import Listening
+from fewer.recognisers.transformers.decoder import AttentionDecoder, split_heads
 
 MEDIAN = 7  # encoder states over which weights are smoothed
 STATE = 0.02  # seconds of an encoder state
@@ -32,7 +32,7 @@ def alignment_heads(generation: Any, layers: int, heads: int) -> list[tuple[int,
 class Aligner:
     """Times of a hypothesis's labels."""
 
-    def __init__(self, decoder: WhisperDecoder, prompt: Sequence[int], heads: Sequence[tuple[int, int]]):
+    def __init__(self, decoder: AttentionDecoder, prompt: Sequence[int], heads: Sequence[tuple[int, int]]):
         self.decoder, self.prompt, self.heads = decoder, list(prompt), list(heads)
         self.attention = Listening(decoder)
 

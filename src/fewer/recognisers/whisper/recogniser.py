@@ -5,7 +5,6 @@ encoded = whisper.listen([samples])  # 16 kHz, one channel
 """
 
 import copy
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,17 +23,17 @@ from fewer.data.whisper_checks import check_generation, check_model, check_prepr
 from fewer.data.whisper_encoder import WhisperEncoder
 from fewer.data.whisper_tokens import NO_TIMESTAMPS, WhisperTokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint, read_json_object
+from fewer.files import fingerprint
 from fewer.hugging_face import loading
-from fewer.models.context import Context
 from fewer.models.encoded import Encoded
-from fewer.progress import quiet_loading
-from fewer.recognisers.recogniser import Defaults, Recogniser, Sizes
+from fewer.recognisers.transformers.decoder import AttentionDecoder
+from fewer.recognisers.transformers.families import FAMILIES
+from fewer.recognisers.transformers.features import TOO_LONG
+from fewer.recognisers.transformers.internal_lm import AttentionLm
+from fewer.recognisers.transformers.loading import load_weights, model_name
+from fewer.recognisers.transformers.recogniser import AT_ONCE, DEFAULTS, HEARD, AttentionRecogniser, weights_fingerprint
 from fewer.recognisers.whisper.alignment import Aligner, alignment_heads
-from fewer.recognisers.whisper.contexts import Listening
-from fewer.recognisers.whisper.decoder import WhisperDecoder
-from fewer.recognisers.whisper.features import TOO_LONG, LogMel
-from fewer.recognisers.whisper.internal_lm import WhisperLm
+from fewer.recognisers.whisper.features import LogMel
 from fewer.recognisers.whisper.prompt import (
     START,
     has_blanks,
@@ -43,39 +42,13 @@ from fewer.recognisers.whisper.prompt import (
     prompt_labels,
     suppressed,
 )
-from fewer.recognisers.whisper.scorer import WhisperScorer
-from fewer.search.beam import SearchOptions
 from fewer.store.kept import KeptTensors
 
-CONFIG, GENERATION = "config.json", "generation_config.json"  # in model folders of transformers
-AT_ONCE = 32  # utterances at most that are searched together
-HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch may have
 
-
-# Small scales. Language models are centred, so the length policy is that of Whisper alone: on long recordings
-# un-normalised scores lose text, even without a language model.
-DEFAULTS = Defaults(
-    search=SearchOptions(beam=5),
-    end_scored_by=("aed",),  # internal LMs hardly ever predict the end of an utterance
-    centred=True,  # its attention may jump over speech; un-centred LMs would reward that
-    longest_loop=32,  # Whisper may repeat itself; a subtracted internal LM would reward it
-    share=0.5,  # with little text, what an LM never saw would cost too much
-    method="zero_encoder",
-    lm=0.3,
-    ilm=0.3,
-    sf_lm=0.13,
-    tuning={
-        "space": {"length": "exponent", "scale_range": (0.0, 1.0), "exponent_range": (1.0, 1.0)},
-        "start": ({}, {"lm": 0.13}, {"lm": 0.3, "ilm": 0.3}),
-    },
-)
-
-
-class WhisperRecogniser(Recogniser):
+class WhisperRecogniser(AttentionRecogniser):
     """Encoder, decoder, tokenizer and features of a Whisper, for one language and task."""
 
     tokenizer: WhisperTokenizer
-    special_first = False  # the context is asked at every position, the prompt's included
 
     def __init__(
         self,
@@ -102,16 +75,16 @@ class WhisperRecogniser(Recogniser):
         suppress, suppress_first = suppressed(generation, tokenizer)
         self.never_written = never_written(suppress, tokenizer)
         self.suppress, self.suppress_first = suppress.to(self.device), suppress_first.to(self.device)
-        self.weights = _weights_fingerprint(model)
-        self.decoder = WhisperDecoder.from_transformers(model).to(self.device)
+        self.weights = weights_fingerprint(model)
+        family = FAMILIES["whisper"]
+        decoder = AttentionDecoder(model, family.layout, family.positions(model.model.decoder))
+        self.attend_by(decoder.to(self.device))
         self.encoder = WhisperEncoder(reduced(model.get_encoder(), self.precision).to(self.device))
-        self.attention = Listening(self.decoder)
-        self.sizes = Sizes(self.decoder.size, self.attention.size, self.decoder.size, None)
         self.no_speech_label = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>; older files: <|nocaptions|>
         self.alignment_heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
         self.sampling_rate = self.features.sampling_rate
         self.longest = self.features.max_samples / self.sampling_rate
-        self.at_once = max(1, min(AT_ONCE, HEARD // self._heard))
+        self.at_once = max(1, min(AT_ONCE, int(HEARD // self.heard(self.encoder.states))))
         self.must_detect = detect and language is None and bool(self.languages)
         self._speak(language)
 
@@ -120,7 +93,6 @@ class WhisperRecogniser(Recogniser):
         self.language, tokenizer = language, self.tokenizer
         start = [tokenizer.labels.index(START)]
         self.prompt = start if self.must_detect else prompt_labels(self.languages, tokenizer, language, self.task)
-        self.prompt_end = self.prompt[-1]
         self.defaults = replace(DEFAULTS, normaliser=_normaliser(self.name, language, self.task))
         self.fingerprint = fingerprint(self.weights, tokenizer.fingerprint, str(self.prompt))
         self.aligner = Aligner(self.decoder, self.prompt, self.alignment_heads)
@@ -136,18 +108,11 @@ class WhisperRecogniser(Recogniser):
         tokenizer = self.tokenizer if transcripts else None
         return UtteranceBatches(manifest, self.features, tokenizer, config.model_copy(update=update))
 
-    @property
-    def _heard(self) -> int:
-        """Bytes of the keys and values of an utterance's encoder states."""
-        return 2 * self.attention.size * self.encoder.states * 4
-
     def footprint(self, seconds: float) -> float:
-        """Whatever its length: all is padded to 30 s. Keys and values of the encoder states and, under two contexts, of
-        half of the longest hypotheses; what a layer of the encoder makes; scores."""
-        beam, states = self.defaults.search.beam, self.encoder.states
-        past = 2 * 2 * self.attention.size * beam * self.decoder.positions / 2
+        """Whatever its length: all is padded to 30 s. What a layer of the encoder makes, and what the decoder keeps."""
+        states = self.encoder.states
         layer = states * (10 * self.decoder.size + self.encoder.config.encoder_attention_heads * states)
-        return self._heard + 4 * (past + layer + 8 * beam * self.tokenizer.size)
+        return self.heard(states) + self.searched() + 4 * layer
 
     def encode(self, batch: Batch) -> Encoded:
         return self._encode(batch.features, batch.feature_lengths)
@@ -179,14 +144,14 @@ class WhisperRecogniser(Recogniser):
     def no_speech(self, encoded: Encoded) -> Tensor:
         """P(<|nospeech|>) as the very first label. (B,)"""
         start = torch.full((len(encoded), 1), self.prompt[0], device=encoded.states.device)
-        first = WhisperLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)
+        first = AttentionLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)
         return first[:, 0, self.no_speech_label].exp()
 
     @torch.inference_mode()
     def detect_language(self, encoded: Encoded) -> list[tuple[str, float]]:
         """The most likely first label among the languages, as in openai/whisper."""
         start = torch.full((len(encoded), 1), self.prompt[0], device=encoded.states.device)
-        first = WhisperLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)[:, 0]  # (B, V)
+        first = AttentionLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)[:, 0]  # (B, V)
         names = list(self.languages)
         probs = first[:, list(self.languages.values())].softmax(dim=-1)  # (B, languages)
         return [(names[place], float(prob)) for prob, place in zip(*probs.max(dim=-1), strict=True)]
@@ -204,25 +169,15 @@ class WhisperRecogniser(Recogniser):
         """When each label of the one utterance was said."""
         return self.aligner.times(encoded, labels)
 
-    def max_lengths(self, encoded: Encoded) -> Tensor:
-        """As many labels as the decoder has positions for. (B,)"""
-        return torch.full_like(encoded.lengths, self.decoder.positions - len(self.prompt))
-
-    def scorer(self, ilms: Mapping[str, Context]) -> WhisperScorer:
-        return WhisperScorer(self.decoder, self.prompt, {"aed": self.attention, **ilms})
-
-    def language_model(self, context: Context) -> WhisperLm:
-        return WhisperLm(self.decoder, context, self.prompt)
-
-    def hear_only(self, state: Tensor) -> Tensor:
-        return self.decoder.hear_only(state)
-
-    def teacher_forced_contexts(self, encoded: Encoded, labels: Tensor) -> Tensor:
-        return self.language_model(self.attention).contexts(labels, encoded)
-
-    def ilm_options(self, trained: bool) -> dict[str, Any]:
-        """Whisper was trained without smoothing; each label has some 50,000 scores."""
-        return {"smoothing": 0.0, "batch": 1000}
+    def prompt_length(self, row: Tensor) -> int:
+        """Labels before the prompt may be an earlier text."""
+        places = (row == self.prompt[-1]).nonzero()
+        if not len(places):
+            raise FewerError(
+                "the language model knows no timestamps: call generate(…, return_timestamps=False) for at most 30 s "
+                "of audio, or `fewer transcribe` for long files"
+            )
+        return int(places[-1]) + 1
 
     def style(self, look: Look, casing: Callable[[], Mapping[str, str]]) -> Style:
         casing_of_names = {} if look.cased else casing()
@@ -241,24 +196,8 @@ def load_whisper(
     language: what is spoken, such as "de"; needed for multilingual models, unless it will be detected.
     task: transcribe, or translate to English.
     """
-    try:
-        from transformers import AutoConfig, WhisperForConditionalGeneration
-    except ImportError as error:
-        raise FewerError("Whisper needs transformers: pip install 'fewer[hf]'") from error
-    path = Path(source).expanduser()
-    name = str(path) if path.is_dir() else str(source)
-    missing = "" if path.is_dir() else ", which is no folder here either"
-    problem = f"cannot load the Whisper {source}{missing}"
-    for file in (path / CONFIG, path / GENERATION):
-        if file.exists():
-            read_json_object(file)  # transformers would do without a damaged one, or not name it
-    with loading(name, f"{path / CONFIG}: {problem}" if path.is_dir() else problem):
-        config = AutoConfig.from_pretrained(name, trust_remote_code=False)
-    _check_kind(config, source)
-    check_model(config, name)
-    weights = f"cannot load the weights that {path / CONFIG} describes" if path.is_dir() else problem
-    with loading(name, weights), quiet_loading(name):
-        model = _read_weights(WhisperForConditionalGeneration, name)
+    name = model_name(source)
+    model = load_weights(name, FAMILIES["whisper"], lambda config: check_model(config, name))
     return around_whisper(model, language, task, name, placement, detect)
 
 
@@ -290,48 +229,9 @@ def around_whisper(
         raise FewerError(f"{name}: {error}") from error
 
 
-def unrounded(model: Any) -> Any:
-    """A WhisperForConditionalGeneration with the weights of its checkpoint, if it was loaded in a lower precision.
-
-    Bundles and internal LMs know the model that they belong to by these weights.
-    """
-    name = str(model.config.name_or_path)
-    if model.dtype == torch.float32 or not name:
-        return model
-    with loading(name, f"cannot load the weights of {name} in full precision"), quiet_loading(name):
-        whole = _read_weights(type(model), name)
-    own, theirs = model.state_dict(), whole.state_dict()
-    same = own.keys() == theirs.keys()
-    same = same and all(torch.equal(own[key].cpu(), theirs[key].to(own[key].dtype)) for key in own)
-    return whole.to(model.device) if same else model
-
-
-def _read_weights(kind: Any, name: str) -> Any:
-    return kind.from_pretrained(name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True)
-
-
 def _normaliser(name: str, language: str | None, task: str) -> str:
     """As in Whisper's paper: for English one that knows spellings, if the model has their table, else a simple one."""
     if language not in (None, "en") and task != "translate":
         return "basic"
     table = Path(name) / "normalizer.json"
     return f"english:{table}" if table.exists() else "english"
-
-
-def _check_kind(config: Any, source: str | Path) -> None:
-    """Only an encoder-decoder with attention has an internal LM to subtract, and only Whisper's is known here."""
-    if config.model_type == "whisper":
-        return
-    what = f"{source} is a model of type '{config.model_type}'"
-    if not getattr(config, "is_encoder_decoder", False):
-        raise FewerError(f"{what}, which is not an attention-based encoder-decoder recogniser; give a Whisper")
-    raise FewerError(f"{what}; of the encoder-decoders of transformers only Whisper is supported")
-
-
-def _weights_fingerprint(model: Any) -> str:
-    """Of all weights as they are used, so that a copy of a model in another file format is the same recogniser."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().float().cpu().contiguous().numpy())
-    return digest.hexdigest()

@@ -44,9 +44,9 @@ class BeamCache:
     review: int = LEAST  # look for slots to drop when so many are used
 
     @classmethod
-    def empty(cls, layers: int, contexts: int, utterances: int, heads: int, like: Tensor) -> "BeamCache":
-        """Of one hypothesis for each utterance, without past. like: (…, D)"""
-        shape = (layers, 2, contexts * utterances, heads, LEAST, like.shape[-1] // heads)
+    def empty(cls, layers: int, contexts: int, utterances: int, heads: int, head: int, like: Tensor) -> "BeamCache":
+        """Of one hypothesis for each utterance, without past. heads, head: how many, and the size of one."""
+        shape = (layers, 2, contexts * utterances, heads, LEAST, head)
         visible = torch.zeros(utterances, 1, 0, dtype=torch.bool, device=like.device)
         return cls(Slots(like.new_empty(shape), 0), visible)
 
@@ -86,7 +86,7 @@ class Extension:
         self.bias = self.bias.unsqueeze(1).repeat(cache.slots.tensor.shape[2] // self.utterances, 1, 1, 1)
 
     def attend(self, layer: int, qkv: Tensor) -> Tensor:
-        """(A · B · K, 3 · D) -> (A · B · K, D)"""
+        """(A · B · K, 3 · W) -> (A · B · K, W)"""
         tensor = self.cache.slots.tensor[layer]  # (2, A · B, heads, capacity, head)
         heads = tensor.shape[2]
         parts = qkv.view(-1, self.width, 3, heads, tensor.shape[4]).permute(2, 0, 3, 1, 4)  # (3, A · B, heads, K, head)

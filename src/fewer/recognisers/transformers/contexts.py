@@ -11,9 +11,9 @@ from typing import Any
 from torch import Tensor
 
 from fewer.models.context import Context, FixedAudioContext
-from fewer.models.encoded import Encoded
+from fewer.models.encoded import Encoded, length_mask
 from fewer.models.tree import free_to_ask, select_rows
-from fewer.recognisers.whisper.decoder import Cross, Heard, WhisperDecoder
+from fewer.recognisers.transformers.decoder import AttentionDecoder, Cross, Heard
 
 
 class Listening(Context):
@@ -21,7 +21,7 @@ class Listening(Context):
 
     needs_encoder = True
 
-    def __init__(self, decoder: WhisperDecoder):
+    def __init__(self, decoder: AttentionDecoder):
         super().__init__()
         self.size = len(decoder.layers) * decoder.size
         self.decoder = [decoder]  # in a list: shared with the recogniser, not a part of this module
@@ -29,8 +29,13 @@ class Listening(Context):
     def prepare(self, encoded: Encoded) -> Any:
         """What each layer heard of parts of the utterances. On a GPU all are one part, for as few products as can be;
         on a CPU each is one, so that none is copied when others are done."""
-        parts = encoded.states.split(1) if free_to_ask(encoded.states) else [encoded.states]
-        return [[layer.hear(states) for layer in self.decoder[0].layers] for states in parts]
+        layers, states, lengths = self.decoder[0].layers, encoded.states, encoded.attended
+        if free_to_ask(states):
+            parts = [one[None, :length] for one, length in zip(states, lengths.tolist(), strict=True)]
+            return [[layer.hear(part) for layer in layers] for part in parts]
+        seen = length_mask(lengths, states.shape[1])  # (B, T)
+        mask = None if bool(seen.all()) else seen[:, None, None]
+        return [[layer.hear(states, mask) for layer in layers]]
 
     def select(self, memory: list[list[Heard]], utterances: Tensor) -> Any:
         if free_to_ask(utterances):
@@ -61,7 +66,7 @@ def cross_sequence(context: Context, memory: Any, embedded: Tensor) -> Cross:
         return partial(context.cross, memory)
     says = context.sequence(memory, embedded)
     if says is None:
-        raise ValueError(f"a {type(context).__name__} depends on a decoder state that Whisper does not have")
+        raise ValueError(f"a {type(context).__name__} depends on a decoder state that this recogniser does not have")
     return _by_layer(says, embedded)
 
 

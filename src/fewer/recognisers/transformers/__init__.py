@@ -1,0 +1,1 @@
+"""Encoder-decoder recognisers of the transformers library."""
