@@ -100,8 +100,8 @@ def test_suppressed_labels_leave_rewards_as_they_are() -> None:
     fusion = Fusion([TableScorer(1, V), scorer], {"words": 1.0}, END, [Suppression(suppress)])
     memory, states = fusion.start([0])
     _, log_probs, _ = fusion.step(memory, states, torch.tensor([-1]))
-    assert log_probs[1, 0].tolist() == [0, 1, 0, 0, 0, 0, 0]
-    assert log_probs[0, 0][~suppress].exp().sum().item() == pytest.approx(1)
+    assert log_probs[1][0].tolist() == [0, 1, 0, 0, 0, 0, 0]
+    assert log_probs[0][0][~suppress].exp().sum().item() == pytest.approx(1)
 
 
 def test_a_step_does_as_much_for_many_hypotheses_as_for_one() -> None:

@@ -33,7 +33,7 @@ def test_every_word_is_scored_where_it_ends_even_the_last(
     said = 0.0
     for previous, label in zip([-1, *labels], labels, strict=False):
         _, log_probs, states = fusion.step(memory, states, torch.tensor([previous]), first=previous < 0)
-        said += float(log_probs[fusion.terms.index("lm"), 0, label])
+        said += float(log_probs[fusion.terms.index("lm")][0, label])
     assert said / math.log(10) == pytest.approx(2 * (-0.5 - 0.7) + end, abs=1e-4)
 
 

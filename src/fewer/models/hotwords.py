@@ -9,12 +9,15 @@ Whether a word ends is seen in the next label: a hotword is complete when that b
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from fewer.models.ngram import ROOT, Successors, find_child, room_for
+from fewer.models.tree import free_to_ask
 
 
 class PhraseState(NamedTuple):
@@ -37,7 +40,7 @@ class Hotwords(nn.Module):
     starts: Tensor  # (V,) bool; begins a word
     ends: Tensor  # (V,) bool; the next label begins a word
     splits: Tensor  # (V,) 1 where the label shows that the word before it has ended
-    firsts: Tensor  # (2, V) A of a hotword that begins with the label: inside a word, where one must begin
+    basis: Tensor  # (4, V) A of a hotword that begins with the label, inside a word and where one must begin; 1; splits
 
     def __init__(
         self, hotwords: Mapping[tuple[int, ...], float], starts: Tensor, ends: Tensor, splits: Tensor, end: int = 0
@@ -70,7 +73,7 @@ class Hotwords(nn.Module):
             "starts": starts,
             "ends": ends,
             "splits": splits.float(),
-            "firsts": torch.stack([marked * starts, marked]),
+            "basis": torch.stack([marked * starts, marked, torch.ones_like(marked), splits.float()]),
         }.items():
             self.register_buffer(name, values)
 
@@ -114,9 +117,15 @@ class Hotwords(nn.Module):
     def _scores(self, node: Tensor, closed: Tensor) -> Tensor:
         """What every label changes: from short ends to long ones, each writes over the one before. (rows, V)"""
         back, worth = self.ahead[node], self.worth[node]
-        scores = room_for(len(node), self.vocab_size, self.firsts)
-        torch.sub(self.firsts.index_select(0, closed.long()), back[:, None], out=scores)
-        scores.addcmul_(worth[:, None], self._shows_end(closed[:, None]))
+        scores = room_for(len(node), self.vocab_size, self.basis)
+        inside = ~closed
+        shares = torch.stack([inside, closed, closed * worth - back, inside * worth], dim=1).to(back.dtype)  # (rows, 4)
+        if free_to_ask(node):  # most rows are inside a word, and no hotword has just been said
+            torch.sub(self.basis[0], back[:, None], out=scores)
+            rest = (closed | (worth > 0)).nonzero().squeeze(1)
+            scores[rest] = shares[rest] @ self.basis
+        else:
+            torch.mm(shares, self.basis, out=scores)
         for nodes in self._chain(node).T.flip(0):
             begins = self.begins[nodes]
             found = Successors.of(begins, (self.begins[nodes + 1] - begins) * (nodes != ROOT), self.most)
@@ -125,10 +134,6 @@ class Hotwords(nn.Module):
             found.write(scores, labels, self.ahead[found.at] - back[rows] + worth[rows] * splits)
         scores[:, self.end] = worth - back
         return scores
-
-    def _shows_end(self, closed: Tensor) -> Tensor:
-        """(rows, 1) -> (rows, V)"""
-        return torch.where(closed, 1.0, self.splits)
 
 
 class _Trie:
@@ -143,9 +148,10 @@ class _Trie:
         while level:
             below = []
             for parent, group in level:
-                for label in sorted({labels[depth] for labels in group if len(labels) > depth}):
-                    node = children[parent, label] = len(self.labels)
-                    through = [labels for labels in group if len(labels) > depth and labels[depth] == label]
+                longer = (labels for labels in group if len(labels) > depth)  # sorted
+                for label, same in groupby(longer, key=itemgetter(depth)):
+                    node, through = len(self.labels), list(same)
+                    children[parent, label] = node
                     below.append((node, through))
                     self.labels.append(label)
                     self.parents.append(parent)

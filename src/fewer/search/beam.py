@@ -116,7 +116,7 @@ def _empty_beam(utterances: int, terms: int, device: torch.device) -> Beam:
 
 
 def _extend(
-    fusion: Fusion, beam: Beam, combined: Tensor, log_probs: Tensor, step: int, options: SearchOptions
+    fusion: Fusion, beam: Beam, combined: Tensor, log_probs: Sequence[Tensor], step: int, options: SearchOptions
 ) -> tuple[Beam, Tensor, Tensor, Tensor]:
     """The best continuations: the new beam, the row each came from and its label, both (B, K), and what has become of
     each utterance: GOING, DONE or BAD (B,)."""
@@ -138,7 +138,7 @@ def _extend(
     label = labels.flatten(1).gather(1, flat)
     was_ended = beam.ended.gather(1, parent)
     rows = parent + torch.arange(utterances, device=parent.device)[:, None] * width  # (B, K')
-    gained = log_probs[:, rows, label].movedim(0, -1).to(beam.scores.dtype)  # (B, K', terms)
+    gained = torch.stack([said[rows, label] for said in log_probs], dim=-1).to(beam.scores.dtype)  # (B, K', terms)
     scores = beam.scores.flatten(0, 1)[rows] + gained.masked_fill(was_ended[:, :, None], 0.0)
     tokens = torch.cat([beam.tokens.flatten(0, 1)[rows], label[:, :, None]], dim=2)
     ended = was_ended | (label == fusion.end) | rank.isneginf()

@@ -32,9 +32,9 @@ def forced_scores(
     previous = torch.full((len(rows),), NOTHING, device=device)
     sums = torch.zeros(len(fusion.terms), len(rows), dtype=exact(device), device=device)
     for step in range(padded.shape[1]):
-        _, log_probs, states = fusion.step(memory, states, previous, first=step == 0)  # (terms, rows, V)
+        _, log_probs, states = fusion.step(memory, states, previous, first=step == 0)
         previous = padded[:, step]
-        said = log_probs[:, every, previous].to(sums.dtype)  # (terms, rows)
+        said = torch.stack([term[every, previous] for term in log_probs]).to(sums.dtype)  # (terms, rows)
         sums += said.masked_fill(lengths <= step, 0.0)
     columns = sums.T.tolist()
     return [

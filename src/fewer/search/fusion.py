@@ -39,7 +39,6 @@ class Fusion:
         self._check(scales)
         self.vocab_size = scorers[0].vocab_size
         self.scales = {term: float(scales.get(term, 0.0)) for term in self.terms}
-        self.weights = torch.tensor([self.scales[term] for term in self.terms], device=device)
         self.normalised = tuple(getattr(scorer, "normalised", True) for scorer in scorers for _ in scorer.terms)
 
     def _check(self, scales: Mapping[str, float]) -> None:
@@ -63,22 +62,22 @@ class Fusion:
 
     def step(
         self, memory: list[Any], states: list[State], labels: Tensor, first: bool = False
-    ) -> tuple[Tensor, Tensor, list[State]]:
-        """The weighted sum and every term's log-probabilities. (rows,) -> (rows, V), (terms, rows, V), states"""
-        parts, new = [], []
+    ) -> tuple[Tensor, list[Tensor], list[State]]:
+        """The weighted sum and each term's log-probabilities. (rows,) -> (rows, V), (rows, V) each, states"""
+        log_probs: list[Tensor] = []  # by term; copying them into one tensor would cost as much as adding them up
+        new = []
         for scorer, kept, state in zip(self.scorers, memory, states, strict=True):
             part, state = scorer.step(kept, state, labels)
-            parts.append(part)
+            log_probs += part.unbind()
             new.append(state)
-        log_probs = torch.cat(parts) if len(parts) > 1 else parts[0]
-        if self.rules and len(parts) == 1:
-            log_probs = log_probs.clone()  # a scorer's own must not be changed in place
         step = Step(self.terms, self.normalised, self.end, first)
         for rule in self.rules:
             rule.score(log_probs, step)
-        combined = torch.tensordot(self.weights.to(log_probs.dtype), log_probs, dims=1)
+        combined = log_probs[0] * self.scales[self.terms[0]]
+        for term, said in zip(self.terms[1:], log_probs[1:], strict=True):
+            combined.add_(said, alpha=self.scales[term])
         for rule in self.rules:
-            rule.restrict(combined, log_probs, step)
+            rule.restrict(combined, step)
         return combined, log_probs, new
 
     def stopped(self, tokens: Tensor) -> Tensor | None:
@@ -91,7 +90,7 @@ class Fusion:
     def select(self, memory: list[Any], utterances: Tensor) -> list[Any]:
         return [scorer.select(kept, utterances) for scorer, kept in zip(self.scorers, memory, strict=True)]
 
-    def culprit(self, log_probs: Tensor) -> str:
+    def culprit(self, log_probs: Sequence[Tensor]) -> str:
         """The first term with a score that is not a number."""
-        bad = log_probs.isnan().flatten(1).any(dim=1).tolist()
-        return next((term for term, is_bad in zip(self.terms, bad, strict=True) if is_bad), "the weighted sum")
+        pairs = zip(self.terms, log_probs, strict=True)
+        return next((term for term, said in pairs if bool(said.isnan().any())), "the weighted sum")

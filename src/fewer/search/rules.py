@@ -34,11 +34,11 @@ class Step:
 class Rule:
     """One that changes nothing; a rule overrides what it needs."""
 
-    def score(self, log_probs: Tensor, step: Step) -> None:
-        """Change what the terms say, in place. (terms, rows, V)"""
+    def score(self, log_probs: list[Tensor], step: Step) -> None:
+        """Change what the terms say, in place. (rows, V) each"""
 
-    def restrict(self, combined: Tensor, log_probs: Tensor, step: Step) -> None:
-        """Set the weighted sum of labels that may not come to -inf, in place. (rows, V), (terms, rows, V)"""
+    def restrict(self, combined: Tensor, step: Step) -> None:
+        """Set the weighted sum of labels that may not come to -inf, in place. (rows, V)"""
 
     def stops(self, tokens: Tensor) -> Tensor | None:
         """Hypotheses that are dropped if there is any other, and must end otherwise. (B, K, n) -> (B, K)"""
@@ -56,16 +56,14 @@ class Suppression(Rule):
     def ids(self, step: Step) -> Tensor | None:
         return self.first if step.first else self.always
 
-    def score(self, log_probs: Tensor, step: Step) -> None:
+    def score(self, log_probs: list[Tensor], step: Step) -> None:
         if (ids := self.ids(step)) is None:
             return
-        total = log_of_rest(log_probs, ids)
-        for term, normalised in enumerate(step.normalised):
-            if not normalised:  # rewards stay as they are
-                total[term] = 0.0
-        log_probs.sub_(total)
+        for said, normalised in zip(log_probs, step.normalised, strict=True):
+            if normalised:  # rewards stay as they are
+                said.sub_(log_of_rest(said, ids))
 
-    def restrict(self, combined: Tensor, log_probs: Tensor, step: Step) -> None:
+    def restrict(self, combined: Tensor, step: Step) -> None:
         if (ids := self.ids(step)) is not None:
             combined.index_fill_(1, ids, float("-inf"))
 
@@ -86,7 +84,7 @@ class Mixing(Rule):
             raise FewerError(f"the LM's share of a mixture is {share:g}; it must be between 0 and 1")
         self.share, self.lm, self.ilm = share, lm, ilm
 
-    def score(self, log_probs: Tensor, step: Step) -> None:
+    def score(self, log_probs: list[Tensor], step: Step) -> None:
         if self.lm not in step.terms or self.ilm not in step.terms:
             return
         lm, ilm = step.terms.index(self.lm), step.terms.index(self.ilm)
@@ -114,7 +112,7 @@ class Centring(Rule):
     ):
         self.terms, self.by, self.suppression, self.end_scored_by = terms, by, suppression, end_scored_by
 
-    def score(self, log_probs: Tensor, step: Step) -> None:
+    def score(self, log_probs: list[Tensor], step: Step) -> None:
         centred = [place for place, term in enumerate(step.terms) if term in self.terms]
         if not centred:
             return
@@ -139,10 +137,10 @@ class EndScoredBy(Rule):
     def __init__(self, terms: Collection[str]):
         self.terms = terms
 
-    def score(self, log_probs: Tensor, step: Step) -> None:
+    def score(self, log_probs: list[Tensor], step: Step) -> None:
         for place, term in enumerate(step.terms):
             if term not in self.terms:
-                log_probs[place, :, step.end] = 0.0
+                log_probs[place][:, step.end] = 0.0
 
 
 class NoLoops(Rule):

@@ -36,7 +36,9 @@ class Scorer(Protocol):
         ...
 
     def step(self, memory: Memory, state: State, labels: Tensor) -> tuple[Tensor, State]:
-        """Read `labels` (rows,), NOTHING at first; give log-probabilities (terms, rows, V) of the next label."""
+        """Read `labels` (rows,), NOTHING at first; give log-probabilities (terms, rows, V) of the next label.
+
+        Rules of the search change them in place, so they are a new tensor."""
         ...
 
     def reorder(self, state: State, rows: Tensor) -> State:

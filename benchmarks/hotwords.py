@@ -1,0 +1,196 @@
+"""Hotwords as the field measures them: B-WER (words of the list), U-WER (all others), false insertions, and cost.
+
+    python benchmarks/hotwords.py WORK whisper-tiny.en SET --text large.txt [--bundle BUNDLE] [--terms names.txt] \\
+        [--lists 100,500,1000,2000] [--weights 0.5,1,1.5,2] [--utterances 400] [--results FOLDER]
+
+SET is anything that `fewer decode` takes. A word is rare if it is not among the 5,000 most frequent of --text. The
+list for a batch of about 32 utterances holds their rare words and as many distractors as --lists says: other rare words
+of the set and of the text, so that most of a list is not said. --terms: instead, this list for all utterances.
+--weights are what each label of a term is rewarded with. The model is searched alone, or with the bundle's language
+models. A word of the list that comes out where it was not said, inserted or in place of another, is a false insertion.
+
+The last line is JSON. Cost: CPU-seconds of the searches with a list of 5,000 terms over those without, alternating.
+"""
+
+import argparse
+import json
+import random
+import re
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fewer.adaptation.searching import Models, load_search
+from fewer.data.corpora.given import as_manifest
+from fewer.data.hotwords import read_terms
+from fewer.data.manifest import Manifest
+from fewer.data.token_store import read_text
+from fewer.decoding.decode import EncodedBatch, hold_set, search_set
+from fewer.decoding.system import Search, load_hotwords
+from fewer.evaluation.alignment import align
+from fewer.evaluation.normalise import load_normaliser
+from fewer.evaluation.wer import percent
+from fewer.models.hotwords import Hotwords
+
+FREQUENT = 5000  # words that are not rare
+LARGE = 5000  # terms of the list whose cost is measured
+ROUNDS = 5  # of that measurement
+WORD = re.compile("[a-z]+")
+
+
+@dataclass
+class Tally:
+    """Errors of the words in a list and of the others."""
+
+    listed: int = 0
+    listed_errors: int = 0
+    others: int = 0
+    other_errors: int = 0
+    false: int = 0  # words of the list that come out where they were not said
+
+    def add(self, ref: str, hyp: str, words: set[str]) -> None:
+        for edit in align(ref, hyp):
+            wanted, found, wrong = edit.ref, edit.hyp, edit.kind != "="
+            if wanted in words or (wanted is None and found in words):
+                self.listed += wanted is not None
+                self.listed_errors += wrong
+            else:
+                self.others += wanted is not None
+                self.other_errors += wrong
+            self.false += wrong and found in words
+
+    def row(self) -> dict[str, float]:
+        words = self.listed + self.others
+        return {
+            "wer": round(percent(self.listed_errors + self.other_errors, words), 2),
+            "b_wer": round(percent(self.listed_errors, self.listed), 2),
+            "u_wer": round(percent(self.other_errors, self.others), 2),
+            "false_per_1000": round(1000 * self.false / words, 2),
+        }
+
+
+class Bench:
+    def __init__(self, args: argparse.Namespace):
+        self.args = args
+        self.search: Search = load_search(Models(args.bundle or args.model))
+        self.recogniser = self.search.system.recogniser
+        self.normalise = load_normaliser(self.recogniser.defaults.normaliser).hyp
+        self.folder = Path(tempfile.mkdtemp())
+        manifest = self._manifest(as_manifest(args.set))
+        held = hold_set(self.recogniser, Manifest(manifest), args.work / "encodings")
+        self.batches: list[EncodedBatch] = [held[index] for index in range(len(held))]
+        words = Counter(word for line in read_text(args.text) for word in WORD.findall(line.lower()))
+        self.frequent = {word for word, _ in words.most_common(FREQUENT)}
+        said = {word for batch in self.batches for u in batch.utterances for word in self._rare(u.ref or "")}
+        others = [word for word, count in words.items() if count > 1 and self._is_rare(word)]
+        random.Random(1).shuffle(others)
+        self.distractors = [*sorted(said), *others]
+        self.terms = [term.text for term in read_terms(args.terms)] if args.terms else None
+
+    def _manifest(self, source: Path) -> Path:
+        """The first utterances of every speaker in turn, so that a part of the set has all speakers."""
+        manifest = Manifest(source)
+        speakers: dict[str, list[int]] = {}
+        for index in range(len(manifest)):
+            speakers.setdefault(str(manifest[index].supervisions[0].speaker), []).append(index)
+        rounds = zip_longest(*speakers.values())
+        turns = [index for group in rounds for index in group if index is not None][: self.args.utterances]
+        lines = source.read_text(encoding="utf-8").splitlines()
+        out: Path = self.args.work / "set.jsonl"
+        out.write_text("".join(f"{lines[index]}\n" for index in sorted(turns)), encoding="utf-8")
+        return out
+
+    def _is_rare(self, word: str) -> bool:
+        return word not in self.frequent and re.fullmatch("[a-z]{3,}", word) is not None
+
+    def _rare(self, text: str) -> set[str]:
+        return {word for word in self.normalise(text).split() if self._is_rare(word)}
+
+    def list_of(self, batch: EncodedBatch, number: int, distractors: int) -> list[str]:
+        if self.terms is not None:
+            return self.terms
+        own = set().union(*(self._rare(utterance.ref or "") for utterance in batch.utterances))
+        rng = random.Random(number)
+        return sorted(own | set(rng.sample([word for word in self.distractors if word not in own], distractors)))
+
+    def hotwords(self, terms: Sequence[str]) -> Hotwords:
+        path = self.folder / "terms.txt"
+        path.write_text("".join(f"{term}\n" for term in terms), encoding="utf-8")
+        return load_hotwords(path, self.recogniser.tokenizer)
+
+    def found(self, batch: EncodedBatch, words: Hotwords | None, weight: float) -> Iterator[tuple[str, str]]:
+        """Reference and hypothesis of each utterance."""
+        system = replace(self.search.system, words=words)
+        scales = {term: scale for term, scale in self.search.scales.items() if term != "words"}
+        scales |= {"words": weight} if words is not None else {}
+        for _, nbest in search_set(system, [batch], scales, self.search.options):
+            yield self.normalise(nbest.ref or ""), self.normalise(nbest.hypotheses[0].text)
+
+    def measure(self, distractors: int, weights: Sequence[float]) -> dict[str, dict[str, float]]:
+        tallies = {weight: Tally() for weight in (0.0, *weights)}
+        for number, batch in enumerate(self.batches):
+            terms = self.list_of(batch, number, distractors)
+            listed = {word for term in terms for word in self.normalise(term).split() if word not in self.frequent}
+            words = self.hotwords(terms)
+            for weight, tally in tallies.items():
+                for ref, hyp in self.found(batch, words if weight else None, weight):
+                    tally.add(ref, hyp, listed)
+        return {f"{weight:g}": tally.row() for weight, tally in tallies.items()}
+
+    def cost(self) -> dict[str, float]:
+        words = self.hotwords(sorted(self.distractors[:LARGE]))
+        ratios = []
+        for batch in self.batches[:ROUNDS]:
+            spent = []
+            for used in (None, words, words, None):
+                began = time.process_time()
+                list(self.found(batch, used, 1e-6))  # a weight that changes no result
+                spent.append(time.process_time() - began)
+            ratios.append((spent[1] + spent[2]) / (spent[0] + spent[3]))
+        return {"terms": LARGE, "ratio": round(statistics.median(ratios), 3), "largest": round(max(ratios), 3)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("work", type=Path)
+    parser.add_argument("model")
+    parser.add_argument("set", type=Path)
+    parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--bundle")
+    parser.add_argument("--terms", type=Path)
+    parser.add_argument("--lists", default="100,500,1000,2000")
+    parser.add_argument("--weights", default="0.5,1,1.5,2")
+    parser.add_argument("--utterances", type=int, default=400)
+    parser.add_argument("--results", type=Path)
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    bench = Bench(args)
+    weights = [float(weight) for weight in args.weights.split(",")]
+    sizes = [0] if args.terms else [int(size) for size in args.lists.split(",")]
+    facts: dict[str, Any] = {"set": args.set.stem, "utterances": sum(len(batch.utterances) for batch in bench.batches)}
+    facts["lists"] = {}
+    print("| list | weight | WER | B-WER | U-WER | false insertions per 1,000 words |\n|---|---|---|---|---|---|")
+    for size in sizes:
+        name = args.terms.stem if args.terms else str(size)
+        facts["lists"][name] = bench.measure(size, weights)
+        for weight, row in facts["lists"][name].items():
+            print(f"| {name} | {weight} | {row['wer']} | {row['b_wer']} | {row['u_wer']} | {row['false_per_1000']} |")
+    facts["cost"] = bench.cost()
+    print(f"\ncost of {LARGE} terms: {facts['cost']['ratio']} × (largest {facts['cost']['largest']})")
+    if args.results:
+        args.results.mkdir(parents=True, exist_ok=True)
+        (args.results / f"hotwords-{args.set.stem}.json").write_text(json.dumps(facts, indent=1) + "\n")
+    print(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    main()
