@@ -51,8 +51,8 @@ def test_decoding_tuning_rescoring_and_perplexity(tones: Path, tmp_path: Path, f
 
 
 def test_processes_and_a_gpu_exclude_each_other(tones: Path, fake: str) -> None:
-    with pytest.raises(FewerError, match="processes share a CPU; on a GPU, give 1"):
-        fewer.decode(tones / "aed", tones / "dev.jsonl", processes=2, device=fake)
+    with pytest.raises(FewerError, match="processes would share the device"):
+        fewer.decode(tones / "aed", tones / "dev.jsonl", engine="processes:2", device=fake)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         write_report,
     )
     from fewer.api.model import Model, load
-    from fewer.api.recognition import adapt, decode, rescore, transcribe, tune
+    from fewer.api.recognition import adapt, decode, merge, rescore, transcribe, tune
     from fewer.api.results import Transcription
     from fewer.api.scoring import perplexity, score, wer
     from fewer.progress import show_progress
@@ -49,6 +49,7 @@ __all__ = [
     "estimate_ilm",
     "import_returnn",
     "load",
+    "merge",
     "ngram",
     "perplexity",
     "prepare",
@@ -67,7 +68,7 @@ _HOMES = {
     "adaptation.processor": "FusionProcessor",
     "api.making": "demo estimate_ilm import_returnn ngram prepare run tokenizer train write_report",
     "api.model": "Model load",
-    "api.recognition": "adapt decode rescore transcribe tune",
+    "api.recognition": "adapt decode merge rescore transcribe tune",
     "api.results": "Transcription",
     "api.scoring": "perplexity score wer",
     "progress": "show_progress",

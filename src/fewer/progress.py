@@ -69,6 +69,36 @@ def warn(text: str) -> None:
     logger.warning("%s", text)
 
 
+@contextmanager
+def collected() -> Iterator[list[tuple[int, str]]]:
+    """Messages with their levels, which are not shown: a worker's, which the first process tells again."""
+    messages: list[tuple[int, str]] = []
+    kept, level, shared = logger.handlers[:], logger.level, logger.propagate
+    logger.handlers[:] = [_Collecting(messages)]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield messages
+    finally:
+        logger.handlers[:], logger.propagate = kept, shared
+        logger.setLevel(level)
+
+
+def tell_again(messages: Iterable[tuple[int, str]]) -> None:
+    """What was collected in another process."""
+    for level, text in messages:
+        logger.log(level, "%s", text)
+
+
+class _Collecting(logging.Handler):
+    def __init__(self, messages: list[tuple[int, str]]):
+        super().__init__()
+        self.messages = messages
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append((record.levelno, record.getMessage()))
+
+
 def write(text: str) -> None:
     """Print a line of results to standard output at once; above the bar if both are on a terminal."""
     if _live and sys.stdout.isatty():

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fewer.decoding.decode import BATCH
+from fewer.decoding.encoding import BATCH
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
+from fewer.search.beam import beam_search
 from fewer.search.nbest import read_header, read_nbest
 from tests.cli.running import Fewer
 
@@ -48,11 +50,68 @@ def test_only_the_best_are_written_and_none_is_longer_than_allowed(fewer: Fewer,
 def test_processes_that_share_a_set_write_what_one_writes(
     fewer: Fewer, tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fewer.decoding.decode.BATCH", BATCH.model_copy(update={"max_sequences": 2}))
+    monkeypatch.setattr("fewer.decoding.encoding.BATCH", BATCH.model_copy(update={"max_sequences": 2}))
     arguments = ("decode", tones / "aed", tones / "train.jsonl")
-    for processes in (1, 2):
-        assert fewer(*arguments, tmp_path / f"{processes}.jsonl", "--processes", processes)[0] == 0
-    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()
+    for number, engine in enumerate(("local", "processes:2")):
+        assert fewer(*arguments, tmp_path / f"{number}.jsonl", "--engine", engine)[0] == 0
+    assert (tmp_path / "0.jsonl").read_bytes() == (tmp_path / "1.jsonl").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.jsonl", "1.jsonl"]
+
+
+def test_parts_of_a_slurm_array_are_merged_when_all_are_there(
+    fewer: Fewer, tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewer.decoding.encoding.BATCH", BATCH.model_copy(update={"max_sequences": 2}))
+    arguments = ("decode", tones / "aed", tones / "train.jsonl")
+    assert fewer(*arguments, tmp_path / "whole.jsonl")[0] == 0
+    out = tmp_path / "parts.jsonl"
+    code, _, told = fewer("merge", out)
+    assert code == 1
+    assert "there are no shards to merge" in told
+    assert fewer(*arguments, out, "--shard", "2/3")[0] == 0
+    code, _, told = fewer(*arguments, out, "--shard", "1/3", "--beam", 3)
+    assert code == 1
+    assert "holds shards of a decode with other models, options or utterances" in told
+    assert fewer(*arguments, out, "--shard", "3/3", "--engine", "processes:2")[0] == 0
+    code, _, told = fewer("merge", out)
+    assert code == 1
+    assert "shards are missing (numbers 0, 3, " in told
+    assert not out.exists()
+    assert fewer(*arguments, out, "--shard", "1/3")[0] == 0
+    assert fewer("merge", out)[0] == 0
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts.jsonl", "whole.jsonl"]
+
+
+@pytest.mark.parametrize("shard", ["3", "0/2", "3/2", "a/b"])
+def test_a_shard_that_is_none(fewer: Fewer, tones: Path, tmp_path: Path, shard: str) -> None:
+    code, _, told = fewer("decode", tones / "aed", tones / "dev.jsonl", tmp_path / "n.jsonl", "--shard", shard)
+    assert code == 1
+    assert f"--shard {shard}: write i/n, such as 3/8" in told
+
+
+def test_a_decode_that_was_stopped_goes_on_with_the_shards_that_are_not_done(
+    fewer: Fewer, tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewer.decoding.encoding.BATCH", BATCH.model_copy(update={"max_sequences": 2}))
+    arguments = ("decode", tones / "aed", tones / "train.jsonl")
+    assert fewer(*arguments, tmp_path / "whole.jsonl")[0] == 0
+    searched: list[int] = []
+    search = beam_search
+
+    def stopping(*args: Any, **options: Any) -> Any:
+        searched.append(1)
+        if len(searched) == 3:
+            raise KeyboardInterrupt
+        return search(*args, **options)
+
+    monkeypatch.setattr("fewer.decoding.decode.beam_search", stopping)
+    assert fewer(*arguments, tmp_path / "out.jsonl")[0] != 0
+    shards = len(list((tmp_path / ".out.jsonl.parts").glob("0*.jsonl")))
+    assert shards == 2
+    assert fewer(*arguments, tmp_path / "out.jsonl")[0] == 0
+    assert len(searched) == 3 + (len(list(read_nbest(tmp_path / "out.jsonl"))) + 1) // 2 - 2
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
 def test_terms_that_do_not_score_the_end_label(fewer: Fewer, tones: Path, tmp_path: Path) -> None:

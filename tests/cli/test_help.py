@@ -18,7 +18,7 @@ NAMES = {
 }  # functions that are not called as their command
 SHELL_ONLY = {  # options for what Python programs do themselves
     "json", "per_speaker", "alignments", "write_ref", "write_hyp", "dry_run", "output", "fix", "tie", "limit", "out",
-    "gpu"
+    "gpu", "shard"
 }  # fmt: skip
 
 

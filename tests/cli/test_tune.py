@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from fewer.cli.main import app
 from fewer.cli.tune import constraints
-from fewer.decoding.decode import BATCH
+from fewer.decoding.encoding import BATCH
 from fewer.errors import FewerError
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
@@ -83,8 +83,12 @@ def test_a_segment_in_which_nothing_is_said_counts_insertions(tones: Path, tmp_p
 def test_processes_that_divide_the_searches_find_the_same_scales(
     tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fewer.decoding.decode.BATCH", BATCH.model_copy(update={"max_sequences": 2}))
-    told = [tune(tones, tmp_path / str(n), "--ilm", tones / "zero", "--budget", 2, "--processes", n) for n in (1, 2)]
+    monkeypatch.setattr("fewer.decoding.encoding.BATCH", BATCH.model_copy(update={"max_sequences": 2}))
+    options = ("--ilm", tones / "zero", "--budget", 2)
+    told = [
+        tune(tones, tmp_path / engine, *options, "--engine", engine).replace(engine, "")
+        for engine in ("local", "processes:2")
+    ]
     assert told[0] == told[1]
 
 

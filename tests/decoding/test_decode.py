@@ -7,7 +7,8 @@ import torch
 
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
-from fewer.decoding.decode import encode_set, hold_set, search_set
+from fewer.decoding.decode import search_set
+from fewer.decoding.encoding import encode_set, hold_set
 from fewer.decoding.system import System
 from fewer.recognisers.loader import load_recogniser
 from fewer.recognisers.recogniser import Recogniser
@@ -20,7 +21,7 @@ def test_a_held_set_is_encoded_once_whatever_has_room_in_memory(
     kind: str, tones: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recogniser: Recogniser = load_recogniser(tones / "aed" if kind == "aed" else tiny)
-    monkeypatch.setattr("fewer.decoding.decode.BATCH", UtteranceConfig(max_sequences=2, order="sorted"))
+    monkeypatch.setattr("fewer.decoding.encoding.BATCH", UtteranceConfig(max_sequences=2, order="sorted"))
     manifest = tones / "dev.jsonl" if kind == "aed" else write_manifest(tmp_path / "set.jsonl", [None] * 5)
     opened = Manifest(manifest, transcripts=False)
     expected = list(encode_set(System(recogniser), opened))

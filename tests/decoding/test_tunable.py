@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fewer.decoding.identity import identity
 from fewer.decoding.system import load_system
-from fewer.decoding.tunable import identity, other_ends
+from fewer.decoding.tunable import other_ends
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.registry import VARIABLE

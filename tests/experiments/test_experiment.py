@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 
-from fewer.compute.world import World, joined
+from fewer.compute.engines import started
+from fewer.compute.engines.forked import Processes
 from fewer.config import parse_config
+from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
-from fewer.decoding.decode import decode, encode_set, search_set
+from fewer.decoding.decode import decode, search_set
+from fewer.decoding.encoding import encode_set
 from fewer.decoding.perplexity import measure
 from fewer.decoding.rescore import rescore
 from fewer.decoding.system import load_system
@@ -103,12 +105,12 @@ def test_a_shared_model_whose_training_ended_elsewhere_is_refused(
         experiment.recogniser("aed")
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_finished_experiment_is_not_done_twice_nor_by_other_processes(run: Path, tones: Path, processes: int) -> None:
+@pytest.mark.parametrize("engine", ["local", "processes:2"])
+def test_a_finished_experiment_is_not_done_twice_nor_by_other_processes(run: Path, tones: Path, engine: str) -> None:
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*.safetensors")}
     decodes = {path: path.stat().st_mtime_ns for path in (run / "decodes").rglob("*.jsonl")}
     results = json.loads((run / "results.json").read_text())
-    values = experiment_values(tones) | {"processes": processes}
+    values = experiment_values(tones) | {"processes": 2, "engine": engine}
     again = Experiment(parse_config(ExperimentConfig, values, "tones"), run).run()
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*.safetensors")} == before
     assert {path: path.stat().st_mtime_ns for path in (run / "decodes").rglob("*.jsonl")} == decodes
@@ -141,7 +143,7 @@ def test_lists_of_a_model_that_was_trained_anew_are_not_taken_for_its_own(
 def test_an_internal_lm_whose_perplexity_was_not_finished_is_taken_up_again(
     run: Path, tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object) -> dict[str, Any]:
+    def killed(*_: object, **__: object) -> dict[str, Any]:
         raise KeyboardInterrupt
 
     values = experiment_values(tones) | {"recognisers": {"aed": {"folder": str(run / "models" / "aed")}}}
@@ -185,15 +187,15 @@ def test_n_best_lists_come_in_the_manifests_order_with_every_terms_score(run: Pa
             assert hypothesis.rescored(header.scales, header.length) == pytest.approx(hypothesis.score, abs=1e-4)
 
 
-def test_decoding_in_other_batches_gives_the_same_lists(run: Path, tones: Path) -> None:
+def test_decoding_in_other_batches_gives_the_same_lists(
+    run: Path, tones: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     system = load_system(run / "models" / "aed", run / "models" / "lm", run / "ilm" / "aed" / "mini_lstm")
     scales, options = {"lm": 0.5, "ilm": -0.3}, SearchOptions(beam=3)
     manifest = Manifest(tones / "dev.jsonl")
     together = dict(search_set(system, encode_set(system, manifest), scales, options))
-    singles = {}
-    for rank in range(len(manifest)):
-        batches = encode_set(system, manifest, _of(rank, len(manifest)))
-        singles.update(dict(search_set(system, batches, scales, options)))
+    monkeypatch.setattr("fewer.decoding.encoding.BATCH", UtteranceConfig(max_sequences=1))
+    singles = dict(search_set(system, encode_set(system, manifest), scales, options))
     assert sorted(together) == sorted(singles) == list(range(len(manifest)))
     for index, nbest in together.items():
         assert [h.tokens for h in nbest.hypotheses] == [h.tokens for h in singles[index].hypotheses]
@@ -201,31 +203,28 @@ def test_decoding_in_other_batches_gives_the_same_lists(run: Path, tones: Path) 
             assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
-def test_processes_that_divide_a_search_find_the_same_lists(run: Path, tones: Path) -> None:
+def test_processes_that_divide_a_search_find_the_same_lists(
+    run: Path, tones: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     system = load_system(run / "models" / "aed", run / "models" / "lm", run / "ilm" / "aed" / "mini_lstm")
     scales, options = {"lm": 0.5, "ilm": -0.3}, SearchOptions(beam=3)
-    batches = [batch for rank in range(3) for batch in encode_set(system, Manifest(tones / "dev.jsonl"), _of(rank, 3))]
-    assert len(batches) == 3
-    alone, together = (sorted(search_set(system, batches, scales, options, processes=n)) for n in (1, 2))
-    assert alone == together
-
-
-def _of(rank: int, size: int) -> World:
-    return World(rank, size, torch.device("cpu"))
+    monkeypatch.setattr("fewer.decoding.encoding.BATCH", UtteranceConfig(max_sequences=1))
+    batches = encode_set(system, Manifest(tones / "dev.jsonl"))
+    assert len(batches) >= 3
+    alone = sorted(search_set(system, batches, scales, options))
+    assert alone == sorted(search_set(system, batches, scales, options, engine=Processes(2)))
 
 
 def _decode_share(model: str, manifest: str, out: str) -> None:
-    with joined("cpu") as world:
-        decode(load_system(model), manifest, out, {}, SearchOptions(beam=2), world)
+    with started("torchrun") as engine:
+        decode(load_system(model), manifest, out, {}, SearchOptions(beam=2), engine)
 
 
 def test_two_processes_share_the_utterances_and_merge(run: Path, tones: Path, tmp_path: Path) -> None:
     model, manifest = str(run / "models" / "aed"), str(tones / "dev.jsonl")
     decode(load_system(model), manifest, tmp_path / "alone.jsonl", {}, SearchOptions(beam=2))
     run_in_two_processes(_decode_share, model, manifest, str(tmp_path / "both.jsonl"))
-    alone, both = (list(read_nbest(tmp_path / name)) for name in ("alone.jsonl", "both.jsonl"))
-    assert [nbest.id for nbest in alone] == [nbest.id for nbest in both]
-    assert [n.hypotheses[0].tokens for n in alone] == [n.hypotheses[0].tokens for n in both]
+    assert (tmp_path / "alone.jsonl").read_bytes() == (tmp_path / "both.jsonl").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone.jsonl", "both.jsonl"]
 
 

@@ -117,8 +117,8 @@ def test_both_means_come_from_one_pass_where_they_are_kept(
         estimate(tones, tmp_path / "apart" / method, method)
         apart[method] = load_ilm(tmp_path / "apart" / method, recogniser).context.state_dict()["vector"]  # type: ignore[union-attr]
     passes = []
-    original = Estimation.heard
-    monkeypatch.setattr(Estimation, "heard", lambda *args, **options: passes.append(1) or original(*args, **options))
+    original = Estimation.on_heard
+    monkeypatch.setattr(Estimation, "on_heard", lambda *args, **options: passes.append(1) or original(*args, **options))
     for method in ("enc_avg", "ctx_avg"):
         estimate(tones, tmp_path / "together" / method, method, means=tmp_path / "means")
         vector = load_ilm(tmp_path / "together" / method, recogniser).context.state_dict()["vector"]  # type: ignore[union-attr]

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from fewer.compute.world import alone
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.decoding.decode import decode
@@ -121,7 +120,7 @@ def test_whispers_own_transcripts_take_the_place_of_missing_ones(tmp_path: Path)
     model = make_whisper(tmp_path / "model", seed=2, sharpness=0.2)
     whisper, bare = load_whisper(model), write_manifest(tmp_path / "bare.jsonl", [None] * 12)
     opened = Manifest(bare, transcripts=False)
-    own_transcripts(whisper, whisper.batches(opened, UtteranceConfig()), tmp_path / "own.jsonl", alone())
+    own_transcripts(whisper, whisper.batches(opened, UtteranceConfig()), tmp_path / "own.jsonl")
     own = Manifest(tmp_path / "own.jsonl")
     encoded = whisper.listen([torch.from_numpy(opened[index].load_audio()[0]) for index in range(12)])
     whisper.defaults = replace(whisper.defaults, longest_loop=0)

@@ -13,7 +13,7 @@ from tests.install.check import normal, oldest_versions
 
 def test_every_import_is_of_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    optional, names = project["optional-dependencies"], ("hf", "datasets", "demo", "tensorboard")
+    optional, names = project["optional-dependencies"], ("hf", "datasets", "demo", "tensorboard", "ray")
     extras = [line for name in names for line in optional[name]]
     declared = {normal(re.split(r"[<>=]", line)[0]) for line in [*project["dependencies"], *extras]}
     distributions = {**importlib.metadata.packages_distributions(), "pydantic_core": ["pydantic"]}  # its own core

@@ -16,7 +16,6 @@ from fewer.adaptation.choice import Choice, Trials, choose, tune_words, usual_sc
 from fewer.adaptation.ordinary import ordinary_speech
 from fewer.adaptation.text_lm import Styles, given_lm, text_lm
 from fewer.compute.device import Precision, choose_placement
-from fewer.compute.world import alone
 from fewer.config import Config
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
@@ -240,7 +239,7 @@ class Adaptation:
             out.parent.mkdir(exist_ok=True)
             manifest = Manifest(self.options.audio, transcripts=False)
             config = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted")
-            own_transcripts(self.recogniser, self.recogniser.batches(manifest, config), out, alone())
+            own_transcripts(self.recogniser, self.recogniser.batches(manifest, config), out)
         return out
 
     @cached_property

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from fewer.data.manifest import Manifest
-from fewer.decoding.decode import hold_set, search_set
+from fewer.decoding.decode import search_set
+from fewer.decoding.encoding import hold_set
+from fewer.decoding.identity import identity
 from fewer.decoding.system import System
-from fewer.decoding.tunable import identity, tuning_method
+from fewer.decoding.tunable import tuning_method
 from fewer.evaluation.wer import Comparison, Result, compare
 from fewer.progress import warn
 from fewer.recognisers.recogniser import Defaults, Recogniser

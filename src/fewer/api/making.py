@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from fewer.api.arguments import check_choice, listed, paths
 from fewer.compute.device import Precision, choose_placement
+from fewer.compute.engines.engine import Engine
+from fewer.compute.world import check_alone
 from fewer.config import override_value, parse_config
 from fewer.data.corpora.given import as_manifest
 from fewer.data.corpora.prepare import PrepareOptions, SetSummary
@@ -241,6 +243,7 @@ def estimate_ilm(
     train: str | Path | None = None,
     dev: str | Path | None = None,
     change: str | Sequence[str] | None = None,
+    engine: str | Engine = "local",
     device: str = "auto",
     precision: Precision = "auto",
 ) -> dict[str, Any]:
@@ -253,6 +256,7 @@ def estimate_ilm(
         train: the recogniser's training set, as in `fewer.decode`; not every method needs it.
         dev: a set for the perplexity, and for when to stop training.
         change: other options of the method, such as "units=50" or "passes=4".
+        engine: who encodes and searches, as in `Model.decode`; training stays in this process, or in torchrun's.
         device, precision: as in `fewer.load`.
 
     Returns:
@@ -263,7 +267,7 @@ def estimate_ilm(
         values = override_value(values, override)
     config, placement = parse_config(IlmConfig, values, "fewer ilm"), choose_placement(device, precision)
     train, dev = (None if one is None else as_manifest(one) for one in (train, dev))
-    return estimate(full_name(model), config, out, train, dev, placement)
+    return estimate(full_name(model), config, out, train, dev, placement, engine)
 
 
 def run(
@@ -271,6 +275,7 @@ def run(
     folder: str | Path,
     *,
     change: str | Sequence[str] | None = None,
+    engine: str | None = None,
     device: str | None = None,
     precision: Precision | None = None,
 ) -> dict[str, Any]:
@@ -282,12 +287,15 @@ def run(
         recipe: a YAML file of an experiment, or the name of a recipe.
         folder: the run folder; a run that is there goes on.
         change: changes of the configuration, such as "beam=32".
+        engine: who estimates and searches, as in `Model.decode`; not torchrun. Default: what the recipe says, or
+            "local". Processes that train are another setting: change="processes=2".
         device, precision: as in `fewer.load`. Default: what the recipe says, or "auto".
 
     Returns:
         What the folder's results.json says.
     """
-    given = {"device": device, "precision": precision}
+    check_alone("fewer run", "set processes=N for its trainings and --engine for its searches")
+    given = {"engine": engine, "device": device, "precision": precision}
     changes = [*listed(change), *(f"{name}={value}" for name, value in given.items() if value is not None)]
     return run_experiment(load_experiment(recipe, changes), folder)
 

@@ -1,7 +1,8 @@
 """A recogniser with its language models, ready to transcribe."""
 
+import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
@@ -12,15 +13,18 @@ from fewer.adaptation.searching import Models, Options, load_search
 from fewer.api.arguments import Audio, check_choice, listed, recording
 from fewer.api.results import NBestLists, TextScores, Transcription, Transcriptions
 from fewer.compute.device import Precision, choose_placement
-from fewer.compute.world import joined
+from fewer.compute.engines import started
+from fewer.compute.engines.engine import Engine, Local
 from fewer.data.corpora.given import as_manifest
 from fewer.decoding.decode import decode as decode_set
+from fewer.decoding.parts import parse_share
 from fewer.decoding.system import Search
 from fewer.errors import FewerError
 from fewer.files import check_output
 from fewer.search.forced import forced_scores
 from fewer.search.nbest import Hypothesis, read_nbest
-from fewer.transcription.transcribe import TranscribeOptions, Transcriber, name_of, opened
+from fewer.transcription.divided import stream_by
+from fewer.transcription.transcribe import Recording, TranscribeOptions, Transcriber, name_of, opened
 from fewer.transcription.transcript import Transcript
 
 Task = Literal["transcribe", "translate"]
@@ -37,6 +41,7 @@ class TranscribeArguments(TypedDict, total=False):
     word_times: bool
     confidences: bool
     journal: str | Path | None
+    engine: str | Engine
 
 
 def load(
@@ -128,6 +133,7 @@ class Model:
         word_times: bool = True,
         confidences: bool = True,
         journal: str | Path | None = None,
+        engine: str | Engine = "local",
     ) -> Transcription | Transcriptions:
         """Transcribe recordings of any length, in windows that are cut at pauses.
 
@@ -147,17 +153,32 @@ class Model:
                 which language models have no part.
             journal: a file that windows are written to as they are done. Called again with the same file after a crash,
                 it goes on with the next window. Delete the file afterwards.
+            engine: who transcribes a list of recordings: "local" (this process), "processes:N", "torchrun",
+                "ray" or "ray:ADDRESS" (docs/cluster.md). The transcripts are the same.
         """
         options = TranscribeOptions(no_speech, log_prob, search, longest, confidences, word_times)
         transcriber = Transcriber(self.search, options, journal)
         if isinstance(audio, Sequence) and not isinstance(audio, str):
             several = [recording(one, sampling_rate, f"audio {number}") for number, one in enumerate(audio)]
             transcripts = [Transcript(name_of(one)) for one in several]
+            if not isinstance(engine, Local) and (engine != "local" or int(os.environ.get("WORLD_SIZE", 1)) > 1):
+                return Transcriptions(transcripts, self._by(engine, options, journal, several, transcripts))
             return Transcriptions(transcripts, transcriber.stream(several, transcripts))
         one = recording(audio, sampling_rate)
         opened(one, transcriber.rate)  # complains at once
         transcript = Transcript(name_of(one))
         return Transcription(transcript, transcriber.stream([one], [transcript]))
+
+    def _by(
+        self,
+        engine: str | Engine,
+        options: TranscribeOptions,
+        journal: str | Path | None,
+        recordings: Sequence[Recording],
+        transcripts: Sequence[Transcript],
+    ) -> Iterator[int]:
+        with started(engine, self.recogniser.device) as workers:
+            yield from stream_by(workers, self.search, options, journal, recordings, transcripts)
 
     def decode(
         self,
@@ -166,7 +187,8 @@ class Model:
         *,
         n_best: int | None = None,
         max_length: int | None = None,
-        processes: int = 1,
+        engine: str | Engine = "local",
+        shard: str | None = None,
     ) -> NBestLists:
         """N-best lists of a set, with every term's own score.
 
@@ -176,16 +198,23 @@ class Model:
             out: an N-best file (.jsonl) to write; it is complete or absent. Without it the lists are kept in memory.
             n_best: hypotheses of each utterance. Default: all of the beam.
             max_length: tokens at most. Default: as many as the encoder has frames.
-            processes: processes of this machine that divide the search (on Linux).
+            engine: who decodes: "local" (this process), "processes:N", "torchrun", "ray" or "ray:ADDRESS"
+                (docs/cluster.md). The lists are the same, bit for bit.
+            shard: "i/n": decode only the i-th of n parts, to be put together by `fewer.merge`.
         """
         search, manifest = self._spoken(), as_manifest(manifest, transcripts=False)
         options = replace(search.options, n_best=n_best, max_length=max_length)
-        with joined(self.recogniser.device) as world, tempfile.TemporaryDirectory() as folder:
-            path = Path(world.same(folder)) / "nbest.jsonl" if out is None else Path(out)
+        share = None if shard is None else parse_share(shard)
+        if share is not None and out is None:
+            raise FewerError(f"--shard {shard}: say where the parts are to be, by the name of the N-best file")
+        with started(engine, self.recogniser.device) as workers, tempfile.TemporaryDirectory() as folder:
+            path = Path(workers.same(folder)) / "nbest.jsonl" if out is None else Path(out)
             check_output(path)
-            count = decode_set(search.system, manifest, path, search.scales, options, world, processes)
+            count = decode_set(search.system, manifest, path, search.scales, options, workers, share=share)
+            if share is not None:
+                return NBestLists(path, count)
             lists = NBestLists(path, count, None if out is not None else list(read_nbest(path)))
-            world.wait()
+            workers.wait()
         return lists
 
     def log_probs(self, text: str, audio: Audio, sampling_rate: int = 16000) -> TextScores:

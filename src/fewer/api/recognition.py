@@ -13,15 +13,18 @@ from fewer.api.arguments import Audio, listed, paths
 from fewer.api.model import Task, load
 from fewer.api.results import NBestLists, Transcription, Transcriptions
 from fewer.compute.device import Precision, choose_placement
-from fewer.compute.world import joined
+from fewer.compute.engines import started
+from fewer.compute.engines.engine import Engine
+from fewer.compute.world import check_alone
 from fewer.config import parse_config
 from fewer.data.corpora.given import as_manifest
 from fewer.data.manifest import Manifest
-from fewer.decoding.decode import hold_set
+from fewer.decoding.encoding import hold_set
+from fewer.decoding.identity import identity
+from fewer.decoding.parts import merge as merge_parts
 from fewer.decoding.rescore import rescore as rescore_lists
 from fewer.decoding.system import System, load_system
-from fewer.decoding.tunable import identity, tuning_method
-from fewer.errors import FewerError
+from fewer.decoding.tunable import tuning_method
 from fewer.evaluation.alignment import Rules
 from fewer.evaluation.normalise import load_normaliser
 from fewer.files import check_output
@@ -140,7 +143,8 @@ def decode(
     base: str | Path | None = None,
     language: str | None = None,
     task: Task = "transcribe",
-    processes: int = 1,
+    engine: str | Engine = "local",
+    shard: str | None = None,
     device: str = "auto",
     precision: Precision = "auto",
 ) -> NBestLists:
@@ -155,7 +159,7 @@ def decode(
         out: an N-best file (.jsonl) to write. Without it the lists are kept in memory.
         n_best: hypotheses of each utterance. Default: all of the beam.
         max_length: tokens at most. Default: as many as the encoder has frames.
-        processes: processes of this machine that divide the search (on Linux).
+        engine, shard: as in `Model.decode`.
     """
     if out is not None:
         check_output(out)
@@ -178,7 +182,18 @@ def decode(
         device=device,
         precision=precision,
     )
-    return loaded.decode(manifest, out, n_best=n_best, max_length=max_length, processes=processes)
+    return loaded.decode(manifest, out, n_best=n_best, max_length=max_length, engine=engine, shard=shard)
+
+
+def merge(out: str | Path) -> NBestLists:
+    """Put the parts together that `fewer.decode(…, out, shard="i/n")` left, when all n are done.
+
+    Args:
+        out: the N-best file that was given to them; it is written now.
+    """
+    path = Path(out)
+    with exclusive(path.parent, f".{path.name}.lock"):
+        return NBestLists(path, merge_parts(path))
 
 
 def rescore(
@@ -233,7 +248,7 @@ def tune(
     task: Task = "transcribe",
     normalise: str | None = None,
     rules: Rules | None = None,
-    processes: int = 1,
+    engine: str | Engine = "local",
     device: str = "auto",
     precision: Precision = "auto",
 ) -> dict[str, TuneResult]:
@@ -263,7 +278,7 @@ def tune(
         language, task: of a multilingual Whisper.
         normalise: as in `fewer.score`. Default: none; for Whisper english, or basic in other languages.
         rules: how errors are counted, as in `fewer.score`.
-        processes: processes of this machine that divide a search (on Linux).
+        engine: who searches, as in `Model.decode`; not torchrun.
         device, precision: as in `fewer.load`.
 
     Returns:
@@ -272,28 +287,27 @@ def tune(
     out, manifest = Path(out), as_manifest(manifest)
     space = {"length": length, "fixed": dict(fixed or {}), "tied": dict(tied or {}), "ranges": dict(ranges or {})}
     options = parse_config(TuneOptions, {"space": space, "budget": budget, "no_harm": no_harm}, "fewer tune")
-    with joined("cpu") as world:
-        if world.size > 1:
-            raise FewerError("fewer tune runs in one process; start it without torchrun")
+    check_alone("fewer tune", "give its searches several by --engine")
     recogniser = load_recogniser(model, language, task, True, choose_placement(device, precision))
     search = SearchOptions(recogniser.defaults.search.beam if beam is None else beam, max_length=max_length)
     normaliser = load_normaliser(normalise or recogniser.defaults.normaliser)
     metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
     folders, end_terms = paths(ilm), None if end_by is None else listed(end_by)
     check_end_by(end_terms, ["aed", *(["lm"] if lm else []), *(["ilm"] if folders else []), *(["ctc"] if ctc else [])])
-    batches = hold_set(recogniser, Manifest(manifest, transcripts=False), out / "encodings")
 
     def marks(system: System) -> str:
         return identity(system, search, manifest)
 
-    methods = []
-    for folder in ([None] if sf or not folders else []) + list(folders):
-        name = folder.name if folder is not None else "sf" if lm else "none"
-        system = load_system(recogniser, lm, folder, ctc, end_terms)
-        methods.append(tuning_method(name, system, batches, search, marks, processes, ends=end_terms is None))
-    check_methods(methods, options)  # before the dev set is encoded, which may take a while
-    with batches, exclusive(out):
-        return tune_all(methods, options, metric, out, manifest.stem)
+    with started(engine, recogniser.device) as workers:
+        batches = hold_set(recogniser, Manifest(manifest, transcripts=False), out / "encodings", engine=workers)
+        methods = []
+        for folder in ([None] if sf or not folders else []) + list(folders):
+            name = folder.name if folder is not None else "sf" if lm else "none"
+            system = load_system(recogniser, lm, folder, ctc, end_terms)
+            methods.append(tuning_method(name, system, batches, search, marks, workers, ends=end_terms is None))
+        check_methods(methods, options)  # before the dev set is encoded, which may take a while
+        with exclusive(out), batches:
+            return tune_all(methods, options, metric, out, manifest.stem)
 
 
 def adapt(

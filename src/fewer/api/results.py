@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +147,15 @@ class NBestLists:
 
     def __init__(self, path: Path, count: int, lists: list[NBest] | None = None):
         """lists: what the file holds, if it does not stay."""
-        self.header: Header = read_header(path)  # terms, scales, length policy
         self.path = None if lists is not None else path
+        if lists is not None:
+            self.__dict__["header"] = read_header(path)
         self._count, self._lists, self._path = count, lists, path
+
+    @cached_property
+    def header(self) -> Header:
+        """Terms, scales, length policy."""
+        return read_header(self._path)
 
     def __len__(self) -> int:
         return self._count

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from fewer.api.arguments import check_choice, listed, paths
 from fewer.api.results import WordErrorRate
 from fewer.compute.device import Precision, choose_placement
+from fewer.compute.engines import started
+from fewer.compute.engines.engine import Engine
 from fewer.data.spelling import Case
 from fewer.decoding.perplexity import measure
 from fewer.errors import FewerError
@@ -170,6 +172,7 @@ def perplexity(
     *,
     model: str | Path | None = None,
     case: Case = "none",
+    engine: str | Engine = "local",
     device: str = "auto",
     precision: Precision = "auto",
 ) -> dict[str, dict[str, Any]]:
@@ -180,13 +183,15 @@ def perplexity(
         text: text files (plain, gzip, xz) or manifests.
         model: the recogniser: of an internal language model, or whose tokenizer an n-gram file uses.
         case: spelling of the text: none, lower, upper or librispeech.
+        engine: who computes, as in `Model.decode`.
         device, precision: as in `fewer.load`.
 
     Returns:
         For each text by its path: ppl_label, ppl_word, log_prob, labels, words, sentences.
     """
     recogniser, placement = None if model is None else full_name(model), choose_placement(device, precision)
-    return {str(path): measure(lm, path, recogniser, case, placement) for path in paths(text)}
+    with started(engine, placement.device) as workers:
+        return {str(path): measure(lm, path, recogniser, case, placement, workers) for path in paths(text)}
 
 
 def _ranking(

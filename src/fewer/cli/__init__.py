@@ -11,6 +11,7 @@ COMMANDS: list[str] = [
     "ngram",
     "ilm",
     "decode",
+    "merge",
     "tune",
     "transcribe",
     "rescore",
@@ -18,4 +19,4 @@ COMMANDS: list[str] = [
     "perplexity",
     "report",
 ]
-RESUMED = ("demo", "adapt", "run", "train", "ilm", "tune")  # stopped, the same command goes on where it was
+RESUMED = ("demo", "adapt", "run", "train", "ilm", "decode", "tune")  # stopped, the same command goes on where it was

@@ -30,14 +30,18 @@ def command(
     base: options.Base = None,
     language: options.Language = None,
     task: options.Task = "transcribe",
-    processes: options.Processes = 1,
+    engine: options.Engine = "local",
+    shard: Annotated[
+        str | None, typer.Option(help="i/n: decode only the i-th of n parts; `fewer merge OUT` puts them together.")
+    ] = None,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
 ) -> None:
     """Decode a set: N-best lists with every term's own score.
 
     A bundle has its own models, scales, beam and length policy; options given here override them.
-    Under torchrun, the processes share the utterances. The file is complete or absent.
+    The file is complete or absent, and the same, bit for bit, with any --engine. Shards that are done lie beside it
+    until all are: stopped or killed, the same command goes on where it was.
     """
     import fewer
     from fewer.compute.world import joined
@@ -63,9 +67,10 @@ def command(
             base=base,
             language=language,
             task=task,
-            processes=processes,
+            engine=engine,
+            shard=shard,
             device=device,
             precision=precision,
         )
         if world.first:
-            print(f"{out}: {len(lists)} utterances")
+            print(f"{out}: {len(lists)} utterances" + (f" of part {shard}" if shard else ""))

@@ -1,5 +1,6 @@
 """fewer ilm: estimate a recogniser's internal language model."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ def command(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="Another option of the method, such as units=50 or passes=4.")
     ] = None,
+    engine: options.Engine = "local",
     device: options.Device = "auto",
     precision: options.Precision = "auto",
 ) -> None:
@@ -27,8 +29,10 @@ def command(
     import fewer
 
     facts = fewer.estimate_ilm(
-        model, out, method, train=train, dev=dev, change=change, device=device, precision=precision
+        model, out, method, train=train, dev=dev, change=change, engine=engine, device=device, precision=precision
     )
+    if int(os.environ.get("RANK", 0)):
+        return
     for name, perplexity in facts.get("perplexity", {}).items():
         label, word = perplexity["ppl_label"], perplexity["ppl_word"]
         print(f"{method}: perplexity on {name} {label:.1f} per label, {word:.1f} per word")

@@ -31,7 +31,9 @@ Task = Annotated[Literal["transcribe", "translate"], typer.Option(help="What a m
 Normalise = Annotated[
     str, typer.Option(help="none, librispeech, english (as for Whisper), english:NORMALIZER.JSON, basic or glm:FILE.")
 ]
-Processes = Annotated[int, typer.Option(min=1, help="Processes of this machine that divide a search (on Linux).")]
+Engine = Annotated[
+    str, typer.Option(help="Who does the work: local, processes:N, torchrun, ray or ray:ADDRESS (docs/cluster.md).")
+]
 Beam = Annotated[int | None, typer.Option(help="Hypotheses kept. Default: 5 for Whisper, else 12.")]
 Device = Annotated[
     str, typer.Option(help="Where models compute: auto (a GPU if there is one), cpu, cuda, cuda:1 or mps.")

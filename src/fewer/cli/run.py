@@ -18,6 +18,9 @@ def command(
     gpu: Annotated[
         str, typer.Option(help="GPU to tell costs for in a dry run: A100, H100, V100, RTX-4090, …")
     ] = "A100",
+    engine: Annotated[
+        str | None, typer.Option(help="Who estimates and searches: local, processes:N, ray or ray:ADDRESS.")
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Where models train and search: auto, cpu, cuda, cuda:1 or mps.")
     ] = None,
@@ -40,4 +43,6 @@ def command(
     if dry_run:
         print(describe(config, find_gpu(gpu)))
         return
-    print_table(fewer.run(recipe, folder, change=change, device=device, precision=precision), config.paper)
+    print_table(
+        fewer.run(recipe, folder, change=change, engine=engine, device=device, precision=precision), config.paper
+    )

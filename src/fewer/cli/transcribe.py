@@ -56,6 +56,8 @@ def command(
         str | None, typer.Option(help="What is spoken, such as de; a multilingual Whisper detects it if not given.")
     ] = None,
     task: options.Task = "transcribe",
+    engine: options.Engine = "local",
+    shard: Annotated[str | None, typer.Option(help="i/n: only every n-th file, from the i-th on.")] = None,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
 ) -> None:
@@ -68,12 +70,17 @@ def command(
     was when it is started again.
     """
     import fewer
+    from fewer.compute.engines import started
+    from fewer.decoding.parts import parse_share
     from fewer.files import atomic_write
     from fewer.transcription.inputs import gather, targets
     from fewer.transcription.journal import partial, unfinished
     from fewer.transcription.transcribe import Incomplete
 
     inputs = gather(audio)
+    if shard is not None:
+        part = parse_share(shard)
+        inputs = [one for number, one in enumerate(inputs) if part.has(number)]
     paths = targets(inputs, output, out)
     loaded = fewer.load(
         model,
@@ -92,7 +99,7 @@ def command(
         device=device,
         precision=precision,
     )
-    with unfinished(paths) as journal:
+    with started(engine, loaded.recogniser.device) as workers, unfinished(paths, workers.first) as journal:
         transcripts = loaded.transcribe(
             [one.file for one in inputs],
             no_speech=no_speech,
@@ -102,8 +109,12 @@ def command(
             word_times=output != "text",
             confidences=output == "json",
             journal=journal,
+            engine=workers,
         )
         for transcript, path in zip(transcripts, paths, strict=True):
+            if not workers.first:
+                _ = transcript.text  # its share of the work
+                continue
             try:
                 _show(transcript, output, path is None, len(inputs) > 1)
             except (KeyboardInterrupt, SystemExit):
@@ -116,7 +127,8 @@ def command(
                 write(str(target))
                 if target == path:
                     partial(path).unlink(missing_ok=True)  # of a run that was stopped
-    if any(transcript.problems for transcript in transcripts):
+        workers.wait()
+    if workers.first and any(transcript.problems for transcript in transcripts):
         raise Incomplete({transcript.file: transcript.problems for transcript in transcripts})
 
 

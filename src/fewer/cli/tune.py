@@ -51,7 +51,7 @@ def command(
         Literal["plain", "sclite", "hubscr"] | None,
         typer.Option(help="How errors are counted, as in `fewer score`. Default: hubscr with a glm, else plain."),
     ] = None,
-    processes: options.Processes = 1,
+    engine: options.Engine = "local",
     device: options.Device = "auto",
     precision: options.Precision = "auto",
 ) -> None:
@@ -81,7 +81,7 @@ def command(
         task=task,
         normalise=normalise,
         rules=rules,
-        processes=processes,
+        engine=engine,
         device=device,
         precision=precision,
     )

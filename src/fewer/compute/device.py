@@ -66,6 +66,10 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     if device.type == "cuda":
         if not available:
             raise FewerError(f"device: {name} asked for, but torch sees no GPU here; write device: cpu or auto")
+        if device.index is not None and int(os.environ.get("LOCAL_WORLD_SIZE", 1)) > 1:
+            raise FewerError(
+                f"device: all processes of this machine would share {name}; write cuda or auto, which give each its own"
+            )
         index = local_rank if device.index is None else device.index
         if index >= available:
             asked = "each process needs a GPU of its own, and " if device.index is None else ""

@@ -1,14 +1,11 @@
-"""Work in several processes of this machine.
+"""A training in several new processes of this machine, each with its rank, as torchrun would start them.
 
-`divided` forks: each process has everything that is loaded here, and does its share of a search or an estimation.
-`together` starts new processes as torchrun would, each with its rank: training needs threads and a process group,
-which do not survive a fork. Both watch their processes in the same way: an error of one is raised here, and none
-outlives this process.
+They are watched: an error of one is raised here, and none outlives this process. What is divided into shards is done by
+`fewer.compute.engines` instead.
 """
 
 import importlib
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -37,25 +34,6 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
-def divided(work: Work[Result], processes: int) -> Iterator[Result]:
-    """What work(0, n) … work(n − 1, n) yield, in the order in which it comes.
-
-    Each runs in a fork of this process, with all that is loaded here and one thread; `work` must neither print nor
-    train. Elsewhere than on Linux forks are not safe, so this process does everything.
-    """
-    if processes == 1 or sys.platform != "linux":
-        yield from work(0, 1)
-        return
-    context = multiprocessing.get_context("fork")
-
-    def start(rank: int, far_end: Connection) -> Process:
-        child = context.Process(target=_share, args=(work, rank, processes, far_end), daemon=True)
-        child.start()
-        return child
-
-    yield from _watched(start, processes)
-
-
 def together(work: Callable[..., None], processes: int, *args: Any) -> None:
     """work(*args) in so many new processes, each with its rank; this machine's threads are divided among them.
 
@@ -63,6 +41,7 @@ def together(work: Callable[..., None], processes: int, *args: Any) -> None:
     """
     store = TCPStore(HERE, 0, is_master=True, wait_for_workers=False)  # on a port that is free
     shared = {"MASTER_ADDR": HERE, "MASTER_PORT": str(store.port), "WORLD_SIZE": str(processes)}
+    shared |= {"LOCAL_WORLD_SIZE": str(processes)}
     shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True"}  # the store is here, not in the first of the processes
     shared |= {"OMP_NUM_THREADS": str(max(torch.get_num_threads() // processes, 1))}
 

@@ -12,6 +12,7 @@ import torch
 from torch import distributed
 
 from fewer.compute.device import choose_device, local_rank
+from fewer.errors import FewerError
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,12 @@ class World:
         values = [value]
         distributed.broadcast_object_list(values, src=0)
         return values[0]
+
+
+def check_alone(command: str, instead: str) -> None:
+    """An error under torchrun, at once, of a command that starts its processes itself."""
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise FewerError(f"{command} runs in one process: start it without torchrun, and {instead}")
 
 
 def alone(device: str | torch.device = "cpu") -> World:

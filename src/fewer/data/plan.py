@@ -25,7 +25,8 @@ class PlanConfig(Config):
     max_sequences: int = Field(200, ge=1)  # sequences in one batch
     accumulate: int = Field(1, ge=1)  # batches whose gradients make one step
     sub_epochs: int = Field(1, ge=1)  # a sub-epoch is one of so many parts of the data; together they are all of it
-    order: Literal["bins", "random", "sorted", "corpus"] = "bins"  # bins: shuffled, then sorted by length in each bin
+    # bins: shuffled, then sorted by length in each bin; blocks: the same of what is not shuffled
+    order: Literal["bins", "blocks", "random", "sorted", "corpus"] = "bins"
     bin_size: int = Field(1000, ge=1)  # sequences in one bin; up and down by turns, so that lengths change smoothly
     shuffle_batches: bool = False  # take the batches in random order instead
     skip_long: bool = False  # leave out sequences that are longer than a batch may be, instead of an error
@@ -106,7 +107,7 @@ def make_plan(
 def share(config: PlanConfig, seed: int, sub_epoch: int, count: int) -> Items:
     """The part of 0…count−1 that a sub-epoch sees; the sub-epochs of one epoch see each number exactly once."""
     epoch, part = divmod(sub_epoch - 1, config.sub_epochs)
-    if config.order in ("sorted", "corpus"):
+    if config.order in ("sorted", "corpus", "blocks"):
         return np.arange(part, count, config.sub_epochs, dtype=np.int64)
     first, last = part * count // config.sub_epochs, (part + 1) * count // config.sub_epochs
     return permuted(np.arange(first, last, dtype=np.int64), count, (seed, epoch))
@@ -146,8 +147,8 @@ def _order(config: PlanConfig, sizes: np.ndarray, rng: np.random.Generator) -> n
         return np.arange(count)
     if config.order == "sorted":
         return np.argsort(sizes, kind="stable")
-    order = rng.permutation(count)
-    if config.order == "bins":
+    order = np.arange(count) if config.order == "blocks" else rng.permutation(count)
+    if config.order in ("bins", "blocks"):
         for number, first in enumerate(range(0, count, config.bin_size)):
             bin = order[first : first + config.bin_size]
             by_length = bin[np.argsort(sizes[bin], kind="stable")]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from fewer.decoding.decode import EncodedBatch
+from fewer.decoding.encoding import EncodedBatch
 from fewer.decoding.forced import context_scores
 from fewer.decoding.system import System
 from fewer.errors import FewerError

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from fewer.decoding.decode import EncodedBatch, search_set
+from fewer.compute.engines.engine import Engine, Local
+from fewer.decoding.decode import search_set
+from fewer.decoding.encoding import EncodedBatch
 from fewer.decoding.system import System
-from fewer.files import fingerprint
-from fewer.ilm.registry import source_of
 from fewer.search.beam import SearchOptions
 from fewer.search.forced import add_terms
 from fewer.search.nbest import NBest
@@ -21,7 +20,7 @@ def tuning_method(
     batches: Sequence[EncodedBatch],
     search: SearchOptions,
     marks: Callable[[System], str],
-    processes: int = 1,
+    engine: Engine = Local(),
     ends: bool = False,
 ) -> Method:
     """A system that can be decoded at any scales, and score what another one's search has found.
@@ -32,7 +31,7 @@ def tuning_method(
 
     def decode(scales: Scales) -> list[NBest]:
         options = replace(search, length=scales.length)
-        found = dict(search_set(system, batches, scales.terms, options, scorers, processes))
+        found = dict(search_set(system, batches, scales.terms, options, scorers, engine))
         return [found[index] for index in sorted(found)]
 
     def rescore(lists: list[NBest]) -> list[NBest]:
@@ -49,7 +48,7 @@ def tuning_method(
     others = []
     for end_by in other_ends(terms, system.end_by(terms)) if ends else ():
         other = replace(system, end_scored_by=end_by)
-        others.append(replace(tuning_method(name, other, batches, search, marks, processes), end_by=end_by))
+        others.append(replace(tuning_method(name, other, batches, search, marks, engine), end_by=end_by))
     return Method(name, terms, decode, rescore, frozenset(own), identity=marks(system), other_ends=tuple(others))
 
 
@@ -58,21 +57,3 @@ def other_ends(terms: Sequence[str], usual: Sequence[str]) -> list[tuple[str, ..
     rest = [term for term in terms if term not in ("lm", "ilm")]
     rules = [tuple(term for term in terms if term in (*rest, *by)) for by in ((), ("lm",), ("lm", "ilm"))]
     return [rule for rule in dict.fromkeys(rules) if set(rule) != set(usual)]
-
-
-def identity(system: System, search: SearchOptions, *others: str | Path) -> str:
-    """Names what a decode depends on: models by their weights, the search, and others such as the set or scales.
-
-    An internal LM also by its options, and a method of the user's own by its code: some have no weights.
-    """
-    parts: list[str | Path] = [system.recogniser.encoded_by, repr(search), repr(system.ctc)]
-    parts += [repr(system.end_scored_by), *others, *(["centred"] if system.centred else [])]
-    parts += [f"share {system.share}"] if system.share else []
-    for name in ("lm", "ilm", "words"):
-        path = Path(system.names[name]) if name in system.names else None
-        weights = [] if path is None else sorted([*path.glob("*.safetensors"), *path.glob("lm/*.safetensors")])
-        parts += ["none"] if path is None else weights or [path if path.is_file() else str(path)]
-    if system.ilm is not None:
-        config = system.ilm.config
-        parts += [config.model_dump_json(exclude={"encodings", "task"}), *source_of(config.method)]
-    return fingerprint(*parts)

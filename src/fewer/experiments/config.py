@@ -121,7 +121,8 @@ class ExperimentConfig(Config):
     beam: int = Field(default=12, ge=1)
     # What scores the end label: terms; "tuned": what is best for each row; None: all terms, as in the paper.
     end_scored_by: Annotated[tuple[Term, ...], Field(min_length=1)] | Literal["tuned"] | None = None
-    processes: int = Field(default=1, ge=1)  # of this machine that train and search together
+    processes: int = Field(default=1, ge=1)  # of this machine that train together
+    engine: str = "local"  # who estimates and searches: local, processes:N, ray or ray:ADDRESS
     device: str = "auto"  # of training and search: auto (a GPU if there is one), cpu, cuda, cuda:1 or mps
     precision: Precision = "auto"  # of encoders in estimation and search
     encodings: Path | None = None  # where a Whisper's encoder states are kept, to share them between rows and runs

@@ -5,12 +5,14 @@ A recogniser learns from speech of a source domain (home-assistant commands); an
 Every method of the paper then recognises speech of both domains.
 """
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from fewer.compute.device import choose_placement
 from fewer.config import parse_config
 from fewer.data.synthesis.corpus import make_corpus
 from fewer.data.synthesis.script import DemoCorpusConfig
@@ -44,7 +46,7 @@ class Size:
     averaged: int = 2000  # utterances in the averages
     beam: int = 8
     decodes: int = 5  # of each method, for tuning
-    processes: int = 2  # that train and search together
+    processes: int = 2  # that train together, and that search together
 
 
 QUICK = Size(
@@ -83,6 +85,8 @@ def _demo(folder: Path, quick: bool, seed: int, device: str) -> dict[str, Any]:
     say("Source domain: transcribed speech of home-assistant commands. Target domain: text of harbour announcements.")
     make_corpus(corpus, size.corpus.model_copy(update={"seed": seed}))
     config = demo_experiment(corpus, folder, size, seed).model_copy(update={"device": device})
+    if choose_placement(device).device.type != "cpu":
+        config = config.model_copy(update={"engine": "local"})  # forks would share the GPU
     experiment = Experiment(config, folder / "run")
     results = experiment.run()
     write_attention(experiment.recogniser("aed"), corpus / "target-dev.jsonl", folder / "run" / "attention.json")
@@ -165,6 +169,7 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
         },
         "beam": size.beam,
         "processes": size.processes,
+        "engine": f"processes:{size.processes}" if size.processes > 1 and sys.platform == "linux" else "local",
         "tuning": {"budget": size.decodes, "space": {"length": "reward"}},
         "lm_text": lm_text,
     }

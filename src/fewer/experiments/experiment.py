@@ -17,15 +17,19 @@ from typing import Any
 import torch
 
 from fewer.compute.device import Placement, choose_placement
+from fewer.compute.engines import started
+from fewer.compute.engines.engine import Engine, Local
 from fewer.config import first_of, parse_config, read_yaml
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
 from fewer.data.tokenizer import Tokenizer
 from fewer.data.tokenizers import load_tokenizer, train_characters, train_sentencepiece, train_words
-from fewer.decoding.decode import EncodedSet, decode, encode_set, header, hold_set
+from fewer.decoding.decode import decode, header
+from fewer.decoding.encoding import EncodedSet, encode_set, hold_set
+from fewer.decoding.identity import identity
 from fewer.decoding.second_pass import reranked, second_pass_method, united, with_ilm
 from fewer.decoding.system import System, load_system
-from fewer.decoding.tunable import identity, tuning_method
+from fewer.decoding.tunable import tuning_method
 from fewer.errors import FewerError
 from fewer.evaluation.normalise import load_normaliser
 from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource, NGramSource, Row
@@ -71,10 +75,11 @@ class Experiment:
     def __init__(self, config: ExperimentConfig, folder: str | Path):
         self.config, self.folder = config, Path(folder)
         self.seconds: dict[str, float] = {}
+        self.engine: Engine = Local()
 
     def run(self) -> dict[str, Any]:
         """All stages; returns the results."""
-        with exclusive(self.folder):
+        with exclusive(self.folder), started(self.config.engine, self.placement.device) as self.engine:
             return self._run()
 
     def _run(self) -> dict[str, Any]:
@@ -106,8 +111,9 @@ class Experiment:
         """Note the configuration; refuse a folder that holds another experiment. It may go on in more processes."""
         path, now = self.folder / "experiment.json", json.loads(self.config.model_dump_json())
         there = read_json_object(path) if path.exists() else now
-        there = {"precision": "auto"} | there  # of an older version
-        if changed := [key for key in now if there.get(key) != now[key] and key not in ("processes", "device")]:
+        there = {"precision": "auto", "engine": "local"} | there  # of an older version
+        free = ("processes", "engine", "device")  # these may be others than before
+        if changed := [key for key in now if there.get(key) != now[key] and key not in free]:
             raise FewerError(
                 f"{self.folder} holds a run with another configuration ({', '.join(changed)} differ); "
                 "give another folder, or delete it to start anew"
@@ -134,11 +140,6 @@ class Experiment:
     def _gpus(self) -> int:
         """GPUs that may be used: each process that trains has its own."""
         return torch.cuda.device_count() if self.placement.device.type == "cuda" else 0
-
-    @property
-    def _searching(self) -> int:
-        """Processes that divide a search: on a GPU one, whose batches are as large as its memory allows."""
-        return self.config.processes if self.placement.device.type == "cpu" else 1
 
     @property
     def tokenizer_path(self) -> Path:
@@ -230,7 +231,7 @@ class Experiment:
             if row.subtract is not None:
                 subtract_lm(model, chosen, self.lm(row.subtract), folder, self._dev)
             else:
-                estimate_ilm(model, chosen, folder, config.train, self._dev, self.placement)
+                estimate_ilm(model, chosen, folder, config.train, self._dev, self.placement, self.engine)
         return folder
 
     def _means(self, recogniser: str) -> Path | None:
@@ -289,7 +290,7 @@ class Experiment:
             if all(self._is_tuned(row) for row in rows):
                 continue
             manifest = Manifest(config.tune, transcripts=False)
-            with hold_set(self._loaded(name), manifest, self.folder / "encodings") as batches:
+            with hold_set(self._loaded(name), manifest, self.folder / "encodings", engine=self.engine) as batches:
                 for lm in dict.fromkeys(config.lm_of(row) for row in rows):  # decodes are shared where the LM is
                     same = [row for row in rows if config.lm_of(row) == lm]
                     for make, again in ((self._method, False), (self._second_pass_method, True)):
@@ -333,7 +334,7 @@ class Experiment:
 
     def _method(self, row: Row, batches: EncodedSet) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
-        method = tuning_method(row.key, system, batches, search, self._marks, self._searching, self._ends)
+        method = tuning_method(row.key, system, batches, search, self._marks, self.engine, self._ends)
         return replace(method, options=row.tuning)
 
     def _second_pass_method(self, row: Row, batches: EncodedSet) -> Method:
@@ -368,7 +369,7 @@ class Experiment:
         say(f"{row.label} on {set_name}")
         manifest = self.config.sets[set_name]
         if not row.second_pass:
-            decode(system, manifest, path, scales.terms, options, processes=self._searching, info=info)
+            decode(system, manifest, path, scales.terms, options, self.engine, info)
             return
         found = united([list(read_nbest(source)) for source in sources])
         encode = partial(encode_set, System(system.recogniser), Manifest(manifest, transcripts=False))

@@ -1,6 +1,6 @@
 """Estimating an internal LM by any method, from a recogniser and its training data, into a folder."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from fewer.compute.device import CPU, Placement
+from fewer.compute.engines import started
+from fewer.compute.engines.engine import Engine, Local
 from fewer.compute.world import World, joined
-from fewer.data.batches import Batch, UtteranceConfig
+from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig
 from fewer.data.lines import read_raw_lines
 from fewer.data.manifest import Manifest, is_manifest
 from fewer.data.text import SentenceBatches, SentenceConfig
@@ -18,7 +20,8 @@ from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.folder import discard, load_ilm, save_context, save_facts
-from fewer.ilm.perplexity import perplexity, shown, text_perplexity
+from fewer.ilm.on_batches import on_batches
+from fewer.ilm.perplexity import perplexity_by, text_perplexity
 from fewer.ilm.registry import all_methods, source_of
 from fewer.ilm.transcripts import BEAM, own_transcripts
 from fewer.locks import exclusive
@@ -28,7 +31,7 @@ from fewer.progress import say
 from fewer.recognisers.loader import load_recogniser
 from fewer.recognisers.recogniser import Recogniser
 
-IN_ORDER = UtteranceConfig(order="sorted")
+IN_ORDER = UtteranceConfig(order="blocks", bin_size=4096)
 
 
 def estimate_ilm(
@@ -38,12 +41,14 @@ def estimate_ilm(
     train: str | Path | None = None,
     dev: str | Path | None = None,
     placement: Placement = CPU,
+    engine: str | Engine = "local",
 ) -> dict[str, Any]:
     """Estimate, write the folder `out`, and return what its ilm.json says.
 
     train: manifest of the recogniser's training set (any audio will do for `distilled`, any transcripts for the other
     trained contexts; separate LMs are trained on its transcripts). dev: for the perplexity, and for when to stop.
-    placement: of a model that is not loaded.
+    placement: of a model that is not loaded. engine: who encodes and searches; trainings stay in this process, or in
+    those of torchrun.
     """
     out, method = Path(out), all_methods()[config.method]
     if method.needs and train is None:
@@ -51,7 +56,7 @@ def estimate_ilm(
     if "dev" in method.needs and dev is None:
         raise FewerError(f"{config.method} is trained until it no longer improves: give a manifest with --dev")
     device = placement.device if isinstance(model, str | Path) else model.device
-    with joined(device) as world, exclusive(out, first=world.first):
+    with started(engine, device) as workers, joined(device) as world, exclusive(out, first=world.first):
         if isinstance(model, str | Path):
             model = load_recogniser(model, config.language, config.task, cached=True, placement=placement)
         if (reason := method.supports(model)) is not None:
@@ -61,40 +66,50 @@ def estimate_ilm(
         if config.encodings is not None:
             model.keep_encodings(config.encodings)
         chosen = _subset(Path(train), config.utterances, out, world) if train is not None else None
-        estimation = Estimation(config, model, out, world, chosen, None if dev is None else Path(dev))
+        estimation = Estimation(config, model, out, world, chosen, None if dev is None else Path(dev), workers)
         estimation.run()
         facts: dict[str, Any] = {"train": Path(train).name if train else None}
         if world.first:
             save_facts(out, config, model, facts)
         world.wait()
         if dev is not None:
-            facts["perplexity"] = {Path(dev).stem: ilm_perplexity(model, out, estimation.transcribed(Path(dev)))}
+            said = ilm_perplexity(model, out, estimation.transcribed(Path(dev)), engine=workers)
+            facts["perplexity"] = {Path(dev).stem: said}
         if world.first:
             save_facts(out, config, model, facts)
         world.wait()
     return {"method": config.method, **facts}
 
 
-def ilm_perplexity(recogniser: Recogniser, ilm: str | Path, text: str | Path, case: str = "none") -> dict[str, Any]:
+def ilm_perplexity(
+    recogniser: Recogniser, ilm: str | Path, text: str | Path, case: str = "none", engine: Engine = Local()
+) -> dict[str, Any]:
     """Perplexity of an estimated internal LM on a text or the transcripts of a manifest; its audio if it listens."""
     loaded = load_ilm(ilm, recogniser)
     lm = loaded.language_model(recogniser)
     if loaded.context is None or not loaded.context.needs_encoder:
-        return text_perplexity(lm, recogniser.tokenizer, Path(text), case)
+        return text_perplexity(lm, recogniser.tokenizer, Path(text), case, engine)
     if not is_manifest(text):
         raise FewerError(f"{text}: {loaded.config.method} hears the utterance: give a manifest")
     batches = recogniser.batches(Manifest(text), IN_ORDER, transcripts=True)
-    return perplexity(lm, shown(batches, "perplexity"), recogniser.tokenizer, recogniser.encode).to_json()
+    return perplexity_by(engine, lm, batches, recogniser.tokenizer, recogniser.encode).to_json()
 
 
 class Estimation:
     """One estimation: the recogniser, its data, and where the result goes. Methods find here what they need."""
 
     def __init__(
-        self, config: IlmConfig, recogniser: Recogniser, out: Path, world: World, train: Path | None, dev: Path | None
+        self,
+        config: IlmConfig,
+        recogniser: Recogniser,
+        out: Path,
+        world: World,
+        train: Path | None,
+        dev: Path | None,
+        engine: Engine = Local(),
     ):
-        """train, dev: what the method needs of them."""
-        self.config, self.recogniser, self.out, self.world = config, recogniser, out, world
+        """train, dev: what the method needs of them. world: who trains; engine: who does everything else."""
+        self.config, self.recogniser, self.out, self.world, self.engine = config, recogniser, out, world, engine
         self.method = all_methods()[config.method]
         self.given: Any = (train, dev)
 
@@ -119,12 +134,27 @@ class Estimation:
         """The method's context with new weights."""
         return self.config.new_context(self.recogniser)
 
-    def heard(self, transcripts: bool = True, shared: bool = False) -> Iterator[tuple[Batch, Encoded]]:
-        """The utterances of the training set, encoded. shared: this process's part of them only."""
-        manifest = self.train if transcripts else self.given[0]
-        batches = self.recogniser.batches(Manifest(manifest, transcripts=transcripts), IN_ORDER, transcripts)
-        for batch in shown(batches, self.config.method, self.world if shared else None):
+    def heard(self, transcripts: bool = True) -> Iterator[tuple[Batch, Encoded]]:
+        """The utterances of the training set, encoded by this process."""
+        batches = self._batches(transcripts)
+        for batch in on_batches(Local(), batches, lambda batch: batch, self.recogniser.device, self.config.method):
             yield batch, self.recogniser.encode(batch)
+
+    def on_heard(self, function: Callable[[Batch, Encoded], Any], transcripts: bool = True) -> Iterator[Any]:
+        """function(batch, encoded) of each batch of the training set, in order, by the engine."""
+        recogniser = self.recogniser
+        batches = self._batches(transcripts)
+        return on_batches(
+            self.engine,
+            batches,
+            lambda batch: function(batch, recogniser.encode(batch)),
+            recogniser.device,
+            self.config.method,
+        )
+
+    def _batches(self, transcripts: bool) -> UtteranceBatches:
+        manifest = self.train if transcripts else self.given[0]
+        return self.recogniser.batches(Manifest(manifest, transcripts=transcripts), IN_ORDER, transcripts)
 
     def tokens(self, manifest: Path) -> TokenStore:
         """The transcripts of a manifest, or the lines of a text, as labels."""
@@ -153,7 +183,7 @@ class Estimation:
             if self.world.first:
                 say(f"{manifest}: the recogniser's own transcripts are taken")
             batches = self.recogniser.batches(Manifest(manifest, transcripts=False), IN_ORDER)
-            own_transcripts(self.recogniser, batches, own, self.world)
+            own_transcripts(self.recogniser, batches, own, self.engine)
         return own
 
 

@@ -1,15 +1,15 @@
 """The perplexity of a language model, internal or not, on transcripts (and, where it listens, their audio)."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fewer.compute.world import World, alone
+from fewer.compute.engines.engine import Engine, Local
 from fewer.data.batches import Batch, TextBatch
 from fewer.data.reading import Batches
 from fewer.data.spelling import check_case
@@ -17,13 +17,12 @@ from fewer.data.text import SentenceBatches, SentenceConfig
 from fewer.data.token_store import store_tokens
 from fewer.data.tokenizer import Tokenizer
 from fewer.evaluation.perplexity import Perplexity, batch_perplexity
+from fewer.ilm.on_batches import on_batches
 from fewer.models.context import Context
 from fewer.models.encoded import Encoded, length_mask
 from fewer.models.lm import LanguageModel
 from fewer.models.tree import device_of, exact
-from fewer.progress import Bar
 
-SomeBatch = TypeVar("SomeBatch", Batch, TextBatch)
 LABELS, SCORES = 4000, 50_000_000  # in a batch of text at most: labels, and scores of labels
 
 
@@ -52,23 +51,32 @@ def perplexity(
     return total
 
 
-def text_perplexity(lm: LanguageModel, tokenizer: Tokenizer, text: Path, case: str = "none") -> dict[str, Any]:
+def perplexity_by(
+    engine: Engine,
+    lm: LanguageModel,
+    batches: Batches[Batch] | Batches[TextBatch],
+    tokenizer: Tokenizer,
+    encode: Callable[[Batch], Encoded] | None = None,
+) -> Perplexity:
+    """The same of planned batches, which the engine divides among its workers."""
+
+    def of_one(batch: Batch | TextBatch) -> Perplexity:
+        return perplexity(lm, [batch], tokenizer, encode)
+
+    device = device_of(lm)
+    return sum(on_batches(engine, cast(Any, batches), of_one, device, "perplexity"), Perplexity())
+
+
+def text_perplexity(
+    lm: LanguageModel, tokenizer: Tokenizer, text: Path, case: str = "none", engine: Engine = Local()
+) -> dict[str, Any]:
     """Of a text file, or of the transcripts of a manifest."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:  # of each process of torchrun its own
         store = store_tokens([text], tokenizer, folder, check_case(case), allow_unknown=True)
         longest = int(store.lengths(np.arange(len(store))).max()) if len(store) else 1
         size = max(min(LABELS, SCORES // tokenizer.size), longest)
         batches = SentenceBatches(store, SentenceConfig(max_size=size, order="sorted"))
-        return perplexity(lm, shown(batches, "perplexity"), tokenizer).to_json()
-
-
-def shown(batches: Batches[SomeBatch], description: str, world: World | None = None) -> Iterator[SomeBatch]:
-    """All batches in order (of this process's share), with a bar."""
-    world = world or alone()
-    with Bar(description, len(batches.plan(1))) as bar:
-        for group in batches.steps(1, rank=world.rank, world=world.size):
-            yield from (batch for batch in group if len(batch))
-            bar.advance()
+        return perplexity_by(engine, lm, batches, tokenizer).to_json()
 
 
 def label_sums(log_probs: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fewer.compute.world import World
-from fewer.data.batches import UtteranceBatches
+from fewer.compute.engines.engine import Engine, Local
+from fewer.data.batches import Batch, UtteranceBatches
 from fewer.data.lines import read_raw_lines
 from fewer.errors import FewerError
 from fewer.files import atomic_write
-from fewer.progress import Bar
+from fewer.ilm.on_batches import on_batches
 from fewer.recognisers.recogniser import Recogniser
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
@@ -18,7 +18,7 @@ from fewer.search.rules import Suppression
 BEAM = 4
 
 
-def own_transcripts(recogniser: Recogniser, batches: UtteranceBatches, out: Path, world: World) -> None:
+def own_transcripts(recogniser: Recogniser, batches: UtteranceBatches, out: Path, engine: Engine = Local()) -> None:
     """Write a copy of the batches' manifest with the recogniser's best hypotheses, found without an LM.
 
     Utterances of which it makes nothing, or to which it finds no end, are left out.
@@ -26,33 +26,29 @@ def own_transcripts(recogniser: Recogniser, batches: UtteranceBatches, out: Path
     manifest, rules = batches.manifest, [Suppression(recogniser.suppress, recogniser.suppress_first)]
     # A loop does not end, so it is left out.
     fusion = Fusion([recogniser.scorer({})], {"aed": 1.0}, recogniser.tokenizer.end, rules, recogniser.device)
-    plan, texts = batches.plan(1), dict[int, str]()  # by line of the manifest
-    with Bar(f"transcribing {manifest.path.stem}", len(plan)) as bar:
-        for step in range(len(plan)):
-            for items in plan.group(step, world.rank, world.size):
-                if len(items):
-                    texts |= dict(zip(items.tolist(), _best(recogniser, fusion, batches, items), strict=True))
-            bar.advance()
-    whole = {line: text for part in world.gather(texts) for line, text in part.items() if text}
+    lines = [int(line) for group in batches.plan(1) for items in group for line in items]
+
+    def best(batch: Batch) -> list[str]:
+        """The best hypothesis of each utterance; empty where it does not end."""
+        encoded = recogniser.encode(batch)
+        limits = recogniser.max_lengths(encoded)
+        lists = beam_search(fusion, encoded, limits, SearchOptions(BEAM), recogniser.tokenizer.decode)
+        return [best[0].text.strip() if best[0].ended else "" for best in lists]
+
+    found = on_batches(engine, batches, best, recogniser.device, f"transcribing {manifest.path.stem}")
+    texts = [text for some in found for text in some]
+    whole = {line: text for line, text in zip(lines, texts, strict=True) if text}  # by line of the manifest
     if not whole:
         raise FewerError(
             f"{manifest.path}: the recogniser hears no words in any of these {len(manifest)} utterances; "
             "give a manifest with transcripts, or other audio"
         )
-    if world.first:
+    if engine.first:
         with atomic_write(out) as stream:
             for number, line in enumerate(read_raw_lines(manifest.path)):
                 if number in whole:
                     print(json.dumps(_with_text(json.loads(line), whole[number]), ensure_ascii=False), file=stream)
-    world.wait()
-
-
-def _best(recogniser: Recogniser, fusion: Fusion, batches: UtteranceBatches, items: Any) -> list[str]:
-    """The best hypothesis of each utterance; empty where it does not end."""
-    encoded = recogniser.encode(batches.load(items, 1))
-    limits = recogniser.max_lengths(encoded)
-    lists = beam_search(fusion, encoded, limits, SearchOptions(BEAM), recogniser.tokenizer.decode)
-    return [best[0].text.strip() if best[0].ended else "" for best in lists]
+    engine.wait()
 
 
 def _with_text(cut: dict[str, Any], text: str) -> dict[str, Any]:

@@ -95,11 +95,21 @@ def write_nbest(path: str | Path, header: Header, lists: Iterable[NBest]) -> int
     """Write the file, complete or not at all; returns the number of utterances."""
     count = 0
     with atomic_write(path) as stream:
-        print(json.dumps({"format": FORMAT, **asdict(header)}, ensure_ascii=False), file=stream)
+        print(header_line(header), file=stream)
         for nbest in lists:
-            print(json.dumps(_to_json(nbest), ensure_ascii=False), file=stream)
+            print(nbest_line(nbest), file=stream)
             count += 1
     return count
+
+
+def header_line(header: Header) -> str:
+    """The first line of an N-best file."""
+    return json.dumps({"format": FORMAT, **asdict(header)}, ensure_ascii=False)
+
+
+def nbest_line(nbest: NBest) -> str:
+    """Any other line."""
+    return json.dumps(_to_json(nbest), ensure_ascii=False)
 
 
 def read_header(path: str | Path) -> Header:

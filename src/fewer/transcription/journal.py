@@ -34,26 +34,37 @@ Hear = Callable[[Sequence[Window]], list[list[Segment]]]  # windows -> the segme
 
 
 @contextmanager
-def unfinished(paths: Sequence[Path | None]) -> Iterator[Path | None]:
+def unfinished(paths: Sequence[Path | None], first: bool = True) -> Iterator[Path | None]:
     """Where the journal of a command that writes these files is; it is removed when the block ends without an error.
 
     It lies beside the first file. No second process may write it; what killed ones left of these files is removed.
-    None: what is printed has no journal.
+    None: what is printed has no journal. first: False in further processes of the same command.
     """
     files = [path for path in paths if path is not None]
     if not files:
         yield None
         return
     folder, name = files[0].parent, partial(files[0]).stem + ".jsonl"
+    journals = [journal_of(folder / name, group) for group in range(len(files))]
+    if not first:
+        yield folder / name
+        return
     with exclusive(folder, f".{name}.lock"):
+        written = {other.name for path in files for other in (path, partial(path))}
         for place in {path.parent for path in files}:
-            remove_leftovers(place, {name, *(other.name for path in files for other in (path, partial(path)))})
+            remove_leftovers(place, {*written, *(journal.name for journal in journals)})
         try:
             yield folder / name
         except (KeyboardInterrupt, SystemExit):
             say(f"the windows that are done are in {folder / name}; the same command goes on where it was")
             raise
-        (folder / name).unlink(missing_ok=True)
+        for journal in journals:
+            journal.unlink(missing_ok=True)
+
+
+def journal_of(place: Path, group: int) -> Path:
+    """The journal of a group of recordings, of which only the first has the plain name."""
+    return place if not group else place.with_name(f"{place.stem}.{group}{place.suffix}")
 
 
 def partial(path: Path) -> Path:

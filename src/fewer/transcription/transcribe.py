@@ -19,8 +19,8 @@ from torch import Tensor
 
 from fewer.compute.memory import Halving
 from fewer.data.stream import ArrayStream, AudioStream
+from fewer.decoding.identity import identity
 from fewer.decoding.system import Search, System
-from fewer.decoding.tunable import identity
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
 from fewer.progress import Bar, say, warn
@@ -28,13 +28,14 @@ from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import Hypothesis
 from fewer.transcription.confidence import with_confidences
 from fewer.transcription.coverage import BETTER, DOUBTFUL, uncovered
-from fewer.transcription.journal import Journal
+from fewer.transcription.journal import Journal, journal_of
 from fewer.transcription.transcript import Segment, Transcript
 from fewer.transcription.windows import Window, cut_windows, halves, is_silent, sounds
 from fewer.transcription.word_times import spelled_words, within
 from fewer.transcription.words import timed
 
 BATCH = 8  # windows that are searched together
+TOGETHER = 600  # seconds of short recordings that make a group
 SHORTEST = 0.1  # seconds; nothing is said in less
 DIVIDED = 8.0  # seconds at least of a window that may be cut in two
 LABELS = 20  # for each second, and as many more, are no window's
@@ -96,9 +97,13 @@ class Transcriber:
     """A system that hears windows."""
 
     def __init__(
-        self, search: Search, options: TranscribeOptions = TranscribeOptions(), journal: str | Path | None = None
+        self,
+        search: Search,
+        options: TranscribeOptions = TranscribeOptions(),
+        journal: str | Path | None = None,
+        group: int = 0,
     ):
-        """journal: a file for the windows that are done, to go on with after a crash."""
+        """journal: a file for the windows that are done, to go on with after a crash. group: what is done first."""
         self.search, self.options, self.languages = search, options, dict[str, Transcriber]()
         self.recogniser, self.beam = search.system.recogniser, search.options
         self.fusion = search.system.fusion(search.scales)
@@ -114,10 +119,8 @@ class Transcriber:
                 f"this recogniser hears up to {able:g} s at once, and the search must be shorter than the window"
             )
         self.halving = Halving("window")
-        self.journal: Journal | None = None
-        if journal is not None:
-            settings = (repr(search.scales), repr(options))
-            self.journal = Journal(journal, identity(search.system, search.options, *settings))
+        self.place = None if journal is None else Path(journal)
+        self.journal = self._open_journal(group)
 
     def transcribe(self, recordings: Sequence[Recording]) -> Iterator[Transcript]:
         """The transcripts in order, each as soon as it is complete. Problems of a file are told in its transcript."""
@@ -132,19 +135,34 @@ class Transcriber:
 
         The first window is searched by itself, so that the first segment comes soon; then ever more together.
         """
-        with Bar("seconds of audio", sum(map(_seconds, recordings)) or None) as bar:
-            waiting: list[tuple[Transcript, Window]] = []
-            size = 1
-            for complete, (recording, transcript) in enumerate(zip(recordings, transcripts, strict=True)):
-                for window in self._windows(recording, transcript):
-                    waiting.append((transcript, window))
-                    if len(waiting) == size:
-                        size = min(2 * size, self._most())
-                        bar.advance(self._flush(waiting))
-                        yield complete
-            if waiting:
-                bar.advance(self._flush(waiting))
-        yield len(transcripts)
+        groups = grouped(recordings)
+        with Bar("seconds of audio", sum(group.seconds for group in groups) or None) as bar:
+            for number, group in enumerate(groups):
+                self.journal = self._open_journal(number) if number else self.journal
+                yield from self.stream_group(group, recordings, transcripts, bar)
+
+    def stream_group(
+        self, group: "Group", recordings: Sequence[Recording], transcripts: Sequence[Transcript], bar: Bar
+    ) -> Iterator[int]:
+        """The same of one group, whose windows are searched together with no others."""
+        waiting: list[tuple[Transcript, Window]] = []
+        size = 1
+        for complete in range(group.first, group.last):
+            for window in self._windows(recordings[complete], transcripts[complete]):
+                waiting.append((transcripts[complete], window))
+                if len(waiting) == size:
+                    size = min(2 * size, self._most())
+                    bar.advance(self._flush(waiting))
+                    yield complete
+        if waiting:
+            bar.advance(self._flush(waiting))
+        yield group.last
+
+    def _open_journal(self, number: int) -> Journal | None:
+        if self.place is None:
+            return None
+        settings = (repr(self.search.scales), repr(self.options))
+        return Journal(journal_of(self.place, number), identity(self.search.system, self.search.options, *settings))
 
     def _most(self) -> int:
         """Windows that are heard together."""
@@ -326,6 +344,26 @@ class Transcriber:
 
     def _empty(self, window: Window, no_speech: float | None = None) -> Segment:
         return Segment(window.start / self.rate, window.end / self.rate, no_speech=no_speech)
+
+
+class Group(NamedTuple):
+    """Consecutive recordings whose windows may be searched together."""
+
+    first: int
+    last: int  # exclusive
+    seconds: int
+
+
+def grouped(recordings: Sequence[Recording]) -> list[Group]:
+    """All recordings; what becomes of a group does not depend on who does the others."""
+    groups: list[Group] = []
+    first, seconds = 0, 0
+    for number, recording in enumerate(recordings):
+        seconds += _seconds(recording)
+        if seconds >= TOGETHER or number + 1 == len(recordings):
+            groups.append(Group(first, number + 1, seconds))
+            first, seconds = number + 1, 0
+    return groups
 
 
 def is_repetitive(text: str) -> bool:

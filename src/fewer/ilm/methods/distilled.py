@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fewer.data.batches import TextBatch, pad
+from fewer.data.batches import Batch, TextBatch, pad
 from fewer.data.manifest import Manifest
 from fewer.data.plan import Items
 from fewer.data.text import SentenceBatches, SentenceConfig
@@ -22,10 +22,10 @@ from fewer.files import fingerprint
 from fewer.ilm.estimate import IN_ORDER, Estimation
 from fewer.ilm.method import IlmMethod
 from fewer.ilm.methods.mini_lstm import new_context
+from fewer.ilm.on_batches import on_batches
 from fewer.ilm.training import internal_lm, train_context
 from fewer.models.context import Context
 from fewer.models.encoded import length_mask
-from fewer.progress import Bar
 from fewer.training.task import Losses, Moment, Task
 
 
@@ -83,35 +83,47 @@ def taught(estimation: Estimation, manifest: Path) -> TaughtBatches:
     """The transcripts of a manifest with the teacher's states, computed if need be."""
     store, config = estimation.tokens(manifest), estimation.config
     path = store.folder / f"teacher-{estimation.recogniser.fingerprint[:16]}.f32"
-    if estimation.world.first and not path.exists():
+    if not estimation.engine.same(path.exists()):
         write_teacher(estimation, manifest, store, path)
-    estimation.world.wait()
     return TaughtBatches(store, path, SentenceConfig(max_size=config.batch), config.seed)
 
 
 @torch.inference_mode()
 def write_teacher(estimation: Estimation, manifest: Path, store: TokenStore, path: Path) -> None:
     """Compute the teacher's states of a manifest whose transcripts are in `store`."""
-    recogniser, utterances, states = estimation.recogniser, Manifest(manifest), None
+    recogniser, utterances, engine = estimation.recogniser, Manifest(manifest), estimation.engine
     lm = recogniser.language_model(recogniser.attention)
     said = np.array([bool(text.strip()) for text in utterances.texts()])
     sentences = np.cumsum(said) - 1  # empty ones are not in the store
     batches = recogniser.batches(utterances, IN_ORDER, transcripts=True)
+    groups = [items for group in batches.plan(1) for items in group]
+    places = {utterances.id(int(item)): int(item) for items in groups for item in items}
     partial = path.with_suffix(".partial")
-    with Bar(f"posteriors of {manifest.stem}", len(utterances)) as bar:
-        for items in (items for group in batches.plan(1) for items in group):
-            batch = batches.load(items, 1)
-            hidden = lm.hidden(batch.labels.to(recogniser.device), recogniser.encode(batch)).cpu().numpy()  # (B, N, H)
-            if states is None:
-                states = np.memmap(partial, "<f4", "w+", shape=(len(store.labels), hidden.shape[2]))
-            for row, (item, length) in enumerate(zip(items.tolist(), batch.label_lengths.tolist(), strict=True)):
-                if said[item]:
-                    end = int(store.ends[sentences[item]])
-                    states[end - length : end] = hidden[row, :length]
-            bar.advance(len(items))
-    assert states is not None
-    states.flush()
-    partial.rename(path)
+
+    @torch.inference_mode()
+    def read_by_output(batch: Batch) -> np.ndarray:
+        """(B, N, H)"""
+        return lm.hidden(batch.labels.to(recogniser.device), recogniser.encode(batch)).cpu().numpy()
+
+    def write(batch: Batch) -> None:
+        hidden, file = read_by_output(batch), np.memmap(partial, "<f4", "r+")
+        states = file.reshape(len(store.labels), -1)  # (labels, H)
+        for row, (id, length) in enumerate(zip(batch.ids, batch.label_lengths.tolist(), strict=True)):
+            if said[places[id]]:
+                end = int(store.ends[sentences[places[id]]])
+                states[end - length : end] = hidden[row, :length]
+        file.flush()
+
+    if engine.first:
+        width = read_by_output(batches.load(groups[0][:1], 1)).shape[2]
+        np.memmap(partial, "<f4", "w+", shape=(len(store.labels), width)).flush()
+    engine.wait()
+    for _ in on_batches(engine, batches, write, recogniser.device, f"posteriors of {manifest.stem}"):
+        pass
+    engine.wait()
+    if engine.first:
+        partial.rename(path)
+    engine.wait()
 
 
 METHOD = IlmMethod(

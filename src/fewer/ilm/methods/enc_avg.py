@@ -5,37 +5,39 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fewer.compute.world import World
+from fewer.data.batches import Batch
 from fewer.errors import FewerError
 from fewer.files import fingerprint
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import Estimation
 from fewer.ilm.method import IlmMethod
 from fewer.models.context import ConstantContext
-from fewer.models.encoded import length_mask
+from fewer.models.encoded import Encoded, length_mask
 from fewer.models.tree import exact
 from fewer.recognisers.recogniser import Recogniser
 from fewer.store.checkpoint import load_tensors, save_tensors
 
 
 class Mean:
-    """Exact, in one pass: a sum in float64 and a count, over all batches and processes."""
+    """Exact, in one pass: a sum in float64 and a count, over all batches in order."""
 
-    def __init__(self, size: int, world: World):
-        self.world = world
-        self.total = torch.zeros(size, dtype=torch.float64)
-        self.count = 0
+    def __init__(self, size: int):
+        self.total, self.count = torch.zeros(size, dtype=torch.float64), 0
 
-    def add(self, values: Tensor, mask: Tensor) -> None:
-        """(B, N, D), (B, N)"""
-        self.total += (values.to(exact(values.device)) * mask[:, :, None]).sum((0, 1)).cpu()
-        self.count += int(mask.sum())
+    def add(self, total: Tensor, count: int) -> None:
+        """Of a batch, by `sum_of`. (D,)"""
+        self.total += total
+        self.count += count
 
     def result(self) -> Tensor:
-        *total, count = self.world.sum([*self.total.tolist(), float(self.count)])
-        if not count:
+        if not self.count:
             raise FewerError("there is nothing to average: the training set is empty")
-        return (torch.tensor(total, dtype=torch.float64) / count).float()
+        return (self.total / self.count).float()
+
+
+def sum_of(values: Tensor, mask: Tensor) -> tuple[Tensor, int]:
+    """And how many there are. (B, N, D), (B, N) -> (D,)"""
+    return (values.to(exact(values.device)) * mask[:, :, None]).sum((0, 1)).cpu().double(), int(mask.sum())
 
 
 @torch.no_grad()
@@ -59,13 +61,19 @@ def training_mean(estimation: Estimation, of: Literal["h", "c"]) -> Tensor:
 def _measured(estimation: Estimation, wanted: tuple[str, ...]) -> dict[str, Tensor]:
     recogniser = estimation.recogniser
     sizes = {"h": recogniser.sizes.encoder, "c": recogniser.sizes.context}
-    means = {name: Mean(sizes[name], estimation.world) for name in wanted}
-    for batch, encoded in estimation.heard(transcripts="c" in wanted, shared=True):
-        if "h" in means:
-            means["h"].add(encoded.states, encoded.mask)
-        if "c" in means:
+    means = {name: Mean(sizes[name]) for name in wanted}
+
+    @torch.no_grad()
+    def sums(batch: Batch, encoded: Encoded) -> dict[str, tuple[Tensor, int]]:
+        found = {"h": sum_of(encoded.states, encoded.mask)} if "h" in wanted else {}
+        if "c" in wanted:
             contexts = recogniser.teacher_forced_contexts(encoded, batch.labels.to(recogniser.device))
-            means["c"].add(contexts, length_mask(batch.label_lengths.to(recogniser.device), contexts.shape[1]))
+            found["c"] = sum_of(contexts, length_mask(batch.label_lengths.to(recogniser.device), contexts.shape[1]))
+        return found
+
+    for found in estimation.on_heard(sums, transcripts="c" in wanted):
+        for name, (total, count) in found.items():
+            means[name].add(total, count)
     return {name: mean.result() for name, mean in means.items()}
 
 

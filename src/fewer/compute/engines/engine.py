@@ -1,0 +1,116 @@
+"""A job in shards, and who does them.
+
+A job is divided into shards in one way, however many workers there are, and each shard's result depends on nothing
+but its number. So results are the same, bit for bit, for any engine; a shard that was lost is done again.
+"""
+
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from fewer.errors import FewerError
+from fewer.files import unwritable
+from fewer.progress import collected
+
+DONE, REFUSED, FAILED = range(3)  # what became of a shard
+ATTEMPTS = 3  # after which a shard is given up
+SHOWN = 5  # failed shards that a message tells of in full
+
+
+class Work(ABC):
+    """What a worker holds: models and data. It goes to other machines by pickle."""
+
+    device = torch.device("cpu")  # where it computes
+
+    @abstractmethod
+    def __call__(self, shard: int, *arguments: Any) -> Any:
+        """Do a shard. The result, or the files that it leaves, are the same whenever and wherever it is done."""
+
+    def name(self, shard: int) -> str:
+        """A shard as users know it."""
+        return f"shard {shard}"
+
+
+class Engine(AbstractContextManager["Engine"], ABC):
+    """One of the ways to do the shards of a job. Used as a context manager, it leaves no workers behind."""
+
+    first = True  # whether this process writes files and talks, if several are started with the same command
+    shared_memory = True  # whether workers see what this process holds in memory
+
+    @abstractmethod
+    def map(self, work: Work, shards: Sequence[int], *arguments: Any) -> Iterator[tuple[int, Any]]:
+        """work(shard, *arguments) of each shard with its number, in any order."""
+
+    def in_order(self, work: Work, shards: Sequence[int], *arguments: Any) -> Iterator[Any]:
+        """The results alone, in the order of the shards."""
+        done: dict[int, Any] = {}
+        waiting = iter(shards)
+        wanted = next(waiting, None)
+        for shard, result in self.map(work, shards, *arguments):
+            done[shard] = result
+            while wanted in done:
+                yield done.pop(wanted)
+                wanted = next(waiting, None)
+
+    def wait(self) -> None:
+        """Until every process that was started with the same command is here."""
+
+    def same(self, value: Any) -> Any:
+        """The first process's `value`, in every process that was started with the same command."""
+        return value
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Local(Engine):
+    """This process alone."""
+
+    def map(self, work: Work, shards: Sequence[int], *arguments: Any) -> Iterator[tuple[int, Any]]:
+        for shard in shards:
+            yield shard, work(shard, *arguments)
+
+
+def attempt(work: Work, shard: int, arguments: tuple[Any, ...]) -> tuple[int, Any, list[tuple[int, str]]]:
+    """In a worker: a shard's result, an error of the user's, which would come again, or any other failure; messages."""
+    with collected() as messages:
+        try:
+            return DONE, work(shard, *arguments), messages
+        except FewerError as error:
+            return REFUSED, FewerError(str(error)), messages
+        except OSError as error:
+            if (problem := unwritable(error)) is not None:
+                return REFUSED, FewerError(problem), messages
+            return FAILED, traceback.format_exc(), messages
+        except Exception:
+            return FAILED, traceback.format_exc(), messages
+
+
+class Attempts:
+    """How often the shards of a job were tried; what fails three times is given up, and the others are done."""
+
+    def __init__(self, work: Work):
+        self.work, self.counts, self.given_up = work, dict[int, int](), dict[int, str]()
+
+    def failed(self, shard: int, problem: str) -> bool:
+        """Note it; whether to try again."""
+        self.counts[shard] = self.counts.get(shard, 0) + 1
+        if self.counts[shard] < ATTEMPTS:
+            return True
+        self.given_up[shard] = problem
+        return False
+
+    def check(self) -> None:
+        """At the end: an error that names what was given up."""
+        if not self.given_up:
+            return
+        told = [f"{self.work.name(shard)}: {problem.strip()}" for shard, problem in list(self.given_up.items())[:SHOWN]]
+        rest = f"\nand {len(self.given_up) - SHOWN} more" if len(self.given_up) > SHOWN else ""
+        raise FewerError(
+            f"{len(self.given_up)} shards failed {ATTEMPTS} times; all others are done, and the same command goes on "
+            f"with these:\n" + "\n".join(told) + rest
+        )
