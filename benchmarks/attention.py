@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fewer.data.manifest import Manifest
-from fewer.decoding.decode import encode_set
+from fewer.decoding.encoding import encode_set
 from fewer.decoding.system import System
 from fewer.recognisers.aed import AedRecogniser
 from fewer.store.model_folder import load_model

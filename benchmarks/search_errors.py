@@ -14,7 +14,7 @@ import json
 import torch
 
 from fewer.data.manifest import Manifest
-from fewer.decoding.decode import encode_set
+from fewer.decoding.encoding import encode_set
 from fewer.decoding.system import load_system
 from fewer.search.forced import forced_scores
 from fewer.search.nbest import Hypothesis, read_header, read_nbest

@@ -194,7 +194,8 @@ def surface_seconds(decode: Decode, terms: tuple[str, ...]) -> dict[str, Any]:
 def real_decode(model: str, manifest: str, lm: str, ilm: str, beam: int) -> tuple[Decode, tuple[str, ...]]:
     """The decode of a trained system, its utterances encoded once, and its terms."""
     from fewer.data.manifest import Manifest
-    from fewer.decoding.decode import encode_set, search_set
+    from fewer.decoding.decode import search_set
+    from fewer.decoding.encoding import encode_set
     from fewer.decoding.system import load_system
     from fewer.search.beam import SearchOptions
 

@@ -1,12 +1,13 @@
 """The same of Ray, and what only Ray can do. Its threads do not go with forks, so this has a process of its own."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import ray
 
-from fewer.compute.engines.cluster import Ray
+from fewer.compute.engines.cluster import SETTINGS, Ray
 from fewer.compute.engines.engine import Engine
 from fewer.decoding.decode import decode
 from fewer.decoding.encoding import BATCH
@@ -17,6 +18,7 @@ from tests.compute.engines import test_engines as same
 
 @pytest.fixture(scope="module", autouse=True)
 def _two_processes() -> Iterator[None]:
+    os.environ |= SETTINGS
     ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False, object_store_memory=100 << 20)
     yield
     ray.shutdown()

@@ -14,6 +14,7 @@ from fewer.errors import FewerError
 from fewer.progress import tell_again, warn
 
 LOST = "its worker or node was lost; is there enough memory?"
+SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # no reports; workers as urgent as any other
 SECONDS = 5.0  # until an address that does not answer is given up
 
 
@@ -60,7 +61,8 @@ class Ray(Engine):
         if self.mine:
             if address not in (None, "auto", "local"):
                 _check_reachable(str(address))
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            for name, value in SETTINGS.items():
+                os.environ.setdefault(name, value)
             try:
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
