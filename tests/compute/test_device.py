@@ -99,3 +99,13 @@ def test_a_reduced_module_says_about_the_same(precision: str, error: float) -> N
         found = smaller(inputs.to(next(smaller.parameters()).dtype)).float()
     difference = (found - expected).norm() / expected.norm()
     assert 0 < difference < error
+
+
+def test_processes_of_one_machine_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert choose_device("cuda", local_rank=1) == torch.device("cuda", 1)
+    with pytest.raises(FewerError, match="all processes of this machine would share cuda:1; write cuda or auto"):
+        choose_device("cuda:1")
+    with pytest.raises(FewerError, match="each process needs a GPU of its own, and there is no GPU 2"):
+        choose_device("auto", local_rank=2)

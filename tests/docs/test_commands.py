@@ -43,6 +43,7 @@ INSTEAD = {
     r"^(fewer ilm .*)$": r"\1 --set passes=1",
     r"^(fewer tune .*)$": r"\1 --budget 2 --beam 2",
     r"^(fewer decode .*)$": r"\1 --beam 2",
+    r"--engine (?:ray\S*|processes:16)": "--engine processes:2",
     r"^(fewer run experiment.yaml \S+)$": (
         r"\1 --set beam=2 --set tuning.budget=2 --set ilm.all.passes=1 --set ilm.all.units=4"
     ),

@@ -157,14 +157,14 @@ class Model:
                 "ray" or "ray:ADDRESS" (docs/cluster.md). The transcripts are the same.
         """
         options = TranscribeOptions(no_speech, log_prob, search, longest, confidences, word_times)
-        transcriber = Transcriber(self.search, options, journal)
         if isinstance(audio, Sequence) and not isinstance(audio, str):
             several = [recording(one, sampling_rate, f"audio {number}") for number, one in enumerate(audio)]
             transcripts = [Transcript(name_of(one)) for one in several]
             if not isinstance(engine, Local) and (engine != "local" or int(os.environ.get("WORLD_SIZE", 1)) > 1):
                 return Transcriptions(transcripts, self._by(engine, options, journal, several, transcripts))
+            transcriber = Transcriber(self.search, options, journal)
             return Transcriptions(transcripts, transcriber.stream(several, transcripts))
-        one = recording(audio, sampling_rate)
+        one, transcriber = recording(audio, sampling_rate), Transcriber(self.search, options, journal)
         opened(one, transcriber.rate)  # complains at once
         transcript = Transcript(name_of(one))
         return Transcription(transcript, transcriber.stream([one], [transcript]))

@@ -100,6 +100,7 @@ def command(
         precision=precision,
     )
     with started(engine, loaded.recogniser.device) as workers, unfinished(paths, workers.first) as journal:
+        workers.wait()  # until the first process has cleaned up
         transcripts = loaded.transcribe(
             [one.file for one in inputs],
             no_speech=no_speech,

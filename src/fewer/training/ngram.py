@@ -51,7 +51,7 @@ def estimate(
     prune: for each length, drop n-grams that occur at most so often; not for unigrams, not falling, and the last
     value goes for all longer n-grams. Needs up to 200 bytes of memory for each label of the stream.
     """
-    thresholds = _thresholds(prune, order)
+    thresholds = thresholds_of(prune, order)
     labels = _checked(stream, vocab_size, end)
     levels = _kneser_ney(count_ngrams(labels, order, vocab_size, end), thresholds, end, dtype)
     return NGram.from_levels(levels, end)
@@ -91,7 +91,12 @@ def discounts(counts: Tensor) -> Tensor:
     D_k = k − (k + 1) · Y · n_{k+1} / n_k with Y = n₁ / (n₁ + 2 n₂). Where no n-gram has the count 1, 2 or 3, or D_k is
     not in (0, k], as in very small or artificial texts, FALLBACK_DISCOUNTS. Without n-grams of count 4, D₃ is 3.
     """
-    having = torch.bincount(counts.clamp(max=5), minlength=6).double()
+    return discounts_of(torch.bincount(counts.clamp(max=5), minlength=6))
+
+
+def discounts_of(having: Tensor) -> Tensor:
+    """The same from how many n-grams have the counts 0, 1, …, 4 and ≥ 5. (6,) -> (4,)"""
+    having = having.double()
     y = having[1] / (having[1] + 2 * having[2])
     k = torch.arange(1, 4, dtype=torch.double)
     closed = k - (k + 1) * y * having[2:5] / having[1:4]
@@ -129,7 +134,7 @@ def _kneser_ney(levels: Sequence[Counts], thresholds: Sequence[int], end: int, d
     return result
 
 
-def _thresholds(prune: Sequence[int], order: int) -> list[int]:
+def thresholds_of(prune: Sequence[int], order: int) -> list[int]:
     if order < 1:
         raise FewerError(f"order {order}: an n-gram has at least one label")
     thresholds = [*prune, *[prune[-1] if prune else 0] * order][:order]
