@@ -1,8 +1,10 @@
+import gzip
 import json
 import os
 import pickle
 import re
 import stat
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewer.data import manifest_index
+from fewer.data.corpora.given import kind_of_set
 from fewer.data.manifest import Manifest, is_manifest, read_transcripts
 from fewer.data.manifest_index import RECORD
 from fewer.errors import FewerError
@@ -270,3 +273,14 @@ def test_an_index_of_a_stranger_is_not_trusted(tmp_path, old, new):
     assert list(Manifest(path).ids()) == ["u1", "u2"]
     index.write_bytes(content[:-8] + b"\xff" * 8)
     assert list(Manifest(path).ids()) == ["u1", "u2"]
+
+
+def test_a_file_without_any_cut_is_given_up_soon(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n" * 30_000_000))
+    began = time.monotonic()
+    with pytest.raises(FewerError, match=r"a\.jsonl\.gz, line 1: .*none of the first 20,000 lines can be used"):
+        Manifest(path)
+    with pytest.raises(FewerError, match=r"a\.jsonl\.gz"):
+        kind_of_set(path)
+    assert time.monotonic() - began < 10

@@ -255,6 +255,8 @@ def _copy(source: Path, target: Path) -> None:
     if source.is_file():
         shutil.copyfile(source, target)
         return
+    if not source.is_dir():
+        raise FewerError(f"{source} is neither a file nor a folder, so it cannot be copied; save it to a file")
     target.mkdir()
     for path in sorted(source.iterdir()):
         if path.is_symlink() and not path.resolve().is_relative_to(source.resolve()):

@@ -26,6 +26,7 @@ from fewer.progress import Bar
 FORMAT = "fewer-manifest-index/2"  # a new number makes every manifest be checked again
 RECORD = np.dtype([("offset", "<u8"), ("length", "<u4"), ("duration", "<f4"), ("chars", "<i4"), ("subset", "<u4")])
 PACK = struct.Struct("<QIfiI")  # a RECORD
+HOPELESS = 20_000  # bad lines after which a file without any other is given up
 REMEMBERED = 1000  # bad lines that are kept by name; further ones are only counted
 
 
@@ -82,7 +83,7 @@ def open_index(path: Path, transcripts: bool) -> tuple[Summary, Path, Path]:
         if os.access(index.parent, os.W_OK):
             if compressed:
                 _decompress(path, lines)
-            return _build(state, lines, index, transcripts), index, lines
+            return _build(path, state, lines, index, transcripts), index, lines
     raise FewerError(
         f"{path}: its index cannot be written; make {places[0][0].parent} or {places[1][0].parent} writable"
     )
@@ -116,13 +117,13 @@ def _decompress(path: Path, lines: Path) -> None:
             raise FewerError(f"{path}: compressed data is damaged or cut off ({error})") from error
 
 
-def _build(state: os.stat_result, lines: Path, index: Path, transcripts: bool) -> Summary:
+def _build(path: Path, state: os.stat_result, lines: Path, index: Path, transcripts: bool) -> Summary:
     with atomic_write(index, "wb") as out:
-        scan = _Scan(lines, out, transcripts, twice=set())
+        scan = _Scan(path, lines, out, transcripts, twice=set())
         if twice := scan.twice():
             out.seek(0)
             out.truncate()
-            scan = _Scan(lines, out, transcripts, twice)
+            scan = _Scan(path, lines, out, transcripts, twice)
         summary = Summary(
             FORMAT, state.st_size, state.st_mtime_ns, lines.stat().st_size, transcripts,
             scan.count, list(scan.subsets), scan.bad_count, scan.bad,
@@ -136,7 +137,9 @@ class _Scan:
     """One pass over the lines that writes the records. Ids seen more than once are found by their hashes, kept on disk;
     a second pass, told these hashes, then marks every later appearance as bad."""
 
-    def __init__(self, lines: Path, out: IO[bytes], transcripts: bool, twice: set[int]):
+    def __init__(self, path: Path, lines: Path, out: IO[bytes], transcripts: bool, twice: set[int]):
+        """path: the manifest, as messages name it. lines: it, or what was in it."""
+        self.path = path
         self.count, self.bad_count, self.bad = 0, 0, list[BadLine]()
         self.subsets: dict[str, int] = {}
         self.hashes = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the scan)
@@ -163,6 +166,8 @@ class _Scan:
         self.bad_count += 1
         if len(self.bad) < REMEMBERED:
             self.bad.append(BadLine(number, line_id(line), problem))
+        if not self.count and self.bad_count >= HOPELESS:
+            raise FewerError(f"{self.path}, {self.bad[0]}; none of the first {HOPELESS:,} lines can be used")
 
     def subset(self, cut: ManifestCut) -> int:
         name = cut.subset

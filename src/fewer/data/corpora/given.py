@@ -1,6 +1,7 @@
 """Whatever a user gives as a set of utterances, as a manifest: the one place that tells what it is."""
 
 import json
+from itertools import islice
 from pathlib import Path
 
 from fewer.data.corpora import CORPORA
@@ -18,6 +19,7 @@ from fewer.errors import FewerError
 from fewer.files import check_output, fingerprint, locked, user_cache
 from fewer.progress import say
 
+BLANK = 1000  # empty lines at most before the first one that says what a file is
 KINDS = {
     "table": "a table",
     "folder": "audio with transcripts beside it",
@@ -94,7 +96,9 @@ def _kind_of_folder(path: Path) -> str:
 
 
 def _kind_of_file(path: Path) -> str:
-    first = next((line for line in read_lines(path) if line.strip()), "")
+    first = next((line for line in islice(read_lines(path), BLANK) if line.strip()), "")
+    if not first:
+        raise FewerError(f"{path} is empty, or begins with empty lines; {ACCEPTED}")
     if not first.lstrip().startswith("{"):
         names, where = read_table(path)[0], str(path)
     else:
