@@ -116,8 +116,10 @@ def test_a_store_is_made_once_for_the_same_files_tokenizer_and_case(tmp_path):
     assert stores[0] == stores[1]
     other = [store_tokens([path], train_words(LINES), tmp_path, allow_unknown=True).folder]
     other.append(store_tokens([path], CHARACTERS, tmp_path, case="upper").folder)
-    os.utime(path, ns=(1, 1))
-    other.append(store_tokens([path], CHARACTERS, tmp_path).folder)
+    elsewhere = write(tmp_path / "elsewhere", LINES)
+    os.utime(elsewhere, ns=(1, 1))
+    assert store_tokens([elsewhere], CHARACTERS, tmp_path).folder == stores[0]
+    other.append(store_tokens([write(path, LINES[1:])], CHARACTERS, tmp_path).folder)
     assert len({stores[0], *other}) == 4
 
 

@@ -161,13 +161,13 @@ def _report_unknown(store: TokenStore) -> None:
 
 
 def _key(files: Sequence[str | Path], tokenizer: Tokenizer, case: Case, allow_unknown: bool) -> str:
+    """By what the files hold: wherever a run is made, its store has the same name."""
     parts = [FORMAT, tokenizer.fingerprint, case, str(allow_unknown)]
     for path in files:
         try:
-            state = os.stat(path)
+            parts.append(fingerprint(Path(path)))
         except OSError as error:
             raise FewerError(f"cannot read {path}: {error.strerror}") from error
-        parts.append(f"{Path(path).resolve()} {state.st_size} {state.st_mtime_ns}")
     return fingerprint(*parts)
 
 

@@ -1,6 +1,9 @@
 """Whatever a user gives as a set becomes a manifest."""
 
+import fcntl
 import json
+import os
+import time
 
 import pytest
 
@@ -40,6 +43,23 @@ def test_the_same_set_again_leaves_the_manifest_alone_and_another_state_changes_
     write_lines(path, "file,text", "one.wav,hello", "two.wav,good bye")
     assert as_manifest(path) == manifest
     assert texts(manifest) == {"one": "hello", "two": "good bye"}
+
+
+def test_sets_that_nobody_used_for_a_month_are_removed_from_the_cache(tmp_path, cache):
+    recordings(tmp_path)
+    names = ("old", "recent", "in-use")
+    made = {name: as_manifest(write_lines(tmp_path / f"{name}.csv", "file,text", "one.wav,hello")) for name in names}
+    for name, days in (("old", 31), ("recent", 29), ("in-use", 31)):
+        then = time.time() - days * 86_400
+        os.utime(made[name].parent / "lock", (then, then))
+    with open(made["in-use"].parent / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        new = as_manifest(write_lines(tmp_path / "new.csv", "file,text", "one.wav,hello"))
+    assert sorted(path.name for path in (cache / "fewer" / "sets").iterdir()) == sorted(
+        path.parent.name for path in (made["recent"], made["in-use"], new)
+    )
+    as_manifest(tmp_path / "recent.csv")
+    assert time.time() - (made["recent"].parent / "lock").stat().st_mtime < 60
 
 
 def test_folders(tmp_path):

@@ -1,6 +1,10 @@
 """Whatever a user gives as a set of utterances, as a manifest: the one place that tells what it is."""
 
 import json
+import os
+import shutil
+import time
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +23,7 @@ from fewer.errors import FewerError
 from fewer.files import check_output, fingerprint, locked, user_cache
 from fewer.progress import say
 
+UNUSED = 30 * 86_400  # seconds that a manifest in the cache is kept after its last use
 BLANK = 1000  # empty lines at most before the first one that says what a file is
 KINDS = {
     "table": "a table",
@@ -34,7 +39,8 @@ ACCEPTED = (
 
 
 def as_manifest(given: str | Path, transcripts: bool = True) -> Path:
-    """The manifest itself, or one made of what was given, in the user's cache.
+    """The manifest itself, or one made of what was given, in the user's cache. Others there are removed when they were
+    not used for a month.
 
     transcripts: every utterance needs one; else those that have none come without.
     """
@@ -49,7 +55,9 @@ def as_manifest(given: str | Path, transcripts: bool = True) -> Path:
         skipping=f"`fewer prepare {kind} {given} OUT --skip-bad` lists such entries and leaves them out",
     )
     check_output(folder / "lock")
+    _remove_unused(folder.parent)
     with locked(folder):  # several processes may be given the same set
+        os.utime(folder / "lock")
         (made,) = prepare(kind, path, folder / "prepared", options)
         manifest, new = folder / f"{made.name}.jsonl", folder / "prepared" / f"{made.name}.jsonl"
         if not manifest.is_file() or fingerprint(manifest) != fingerprint(new):
@@ -57,6 +65,16 @@ def as_manifest(given: str | Path, transcripts: bool = True) -> Path:
     speakers = f", {len(made.speakers)} speakers" if made.speakers else ""
     say(f"{given}: {made.utterances} utterances, {made.seconds / 60:.1f} minutes{speakers} ({KINDS[kind]})")
     return manifest
+
+
+def _remove_unused(sets: Path) -> None:
+    """Remove sets that nobody has asked for lately; they are made again when somebody does."""
+    for folder in sets.iterdir():
+        with suppress(OSError):  # another process may remove it too
+            if time.time() - (folder / "lock").stat().st_mtime > UNUSED:
+                with locked(folder, wait=False) as alone:
+                    if alone:
+                        shutil.rmtree(folder)
 
 
 def _only_set(kind: str, path: Path) -> str:
