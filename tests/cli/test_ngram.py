@@ -67,3 +67,22 @@ def test_what_is_wrong_is_said(folder: Path) -> None:
     with pytest.raises(FewerError, match=r"cannot read .*absent\.txt"):
         run(folder, str(folder / "absent.txt"), str(folder / "lm.arpa"))
     assert not (folder / "lm.arpa").exists()
+
+
+def test_little_memory_gives_the_same_file(folder: Path) -> None:
+    texts = (str(folder / "a.txt"), str(folder / "b.txt"))
+    options = ("--order", "3", "--prune", "0 0 1", "--heldout", str(folder / "held-out.txt"))
+    told = [
+        run(folder, *texts, str(folder / f"{number}.safetensors"), *options, *memory)
+        for number, memory in enumerate([(), ("--memory", "20M")])
+    ]
+    assert (folder / "0.safetensors").read_bytes() == (folder / "1.safetensors").read_bytes()
+    assert "bytes for each n-gram" in told[1]
+    numbers = [re.findall(r"perplexity ([\d.]+)", text) for text in told]
+    assert numbers[0] == numbers[1] != []
+
+
+@pytest.mark.parametrize(("name", "memory"), [("lm.arpa", "4G"), ("lm.safetensors", "four"), ("lm.safetensors", "0")])
+def test_a_memory_that_is_none_or_another_form_is_refused(folder: Path, name: str, memory: str) -> None:
+    with pytest.raises(FewerError, match=f"--memory {memory}: "):
+        run(folder, str(folder / "a.txt"), str(folder / name), "--memory", memory)

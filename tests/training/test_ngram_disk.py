@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from fewer.errors import FewerError
 from fewer.models.ngram import NGram
+from fewer.store.ngram_files import save_ngram, save_tensor_files
 from fewer.training import ngram_disk
+from fewer.training.columns import Column
 from fewer.training.ngram import estimate
-from fewer.training.ngram_disk import Column, Estimator
+from fewer.training.ngram_disk import Estimator
 
 V = 30
 
@@ -72,3 +74,13 @@ def test_small_texts_too(tmp_path_factory: pytest.TempPathFactory, sentences: li
 def test_what_is_no_text_is_refused(tmp_path: Path, labels: list[int], problem: str) -> None:
     with pytest.raises(FewerError, match=problem):
         on_disk(tmp_path, np.array(labels, dtype="<u2"), 3)
+
+
+def test_the_file_is_the_same_to_the_byte(tmp_path: Path) -> None:
+    stream = text(800)
+    stream.tofile(tmp_path / "stream")
+    files = Estimator(Column(tmp_path / "stream", "<u2"), 3, V, 0, tmp_path / "work", 0).estimate()
+    labels = [f"label {number}" for number in range(V)]
+    save_tensor_files(tmp_path / "disk.safetensors", files.tensors, files.end, labels)
+    save_ngram(tmp_path / "memory.safetensors", estimate(stream, 3, V), labels)
+    assert (tmp_path / "disk.safetensors").read_bytes() == (tmp_path / "memory.safetensors").read_bytes()

@@ -1,6 +1,7 @@
 """Making what recognition needs, and experiments: `prepare`, `tokenizer`, `train`, `ngram`, `estimate_ilm`, `run`, …"""
 
 import contextlib
+import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -37,9 +38,9 @@ from fewer.recognisers.names import full_name
 from fewer.report.page import write_report as write_page
 from fewer.report.results import read_results
 from fewer.report.tables import write_tables
-from fewer.store.ngram_files import check_name, save_ngram
+from fewer.store.ngram_files import BINARY_SUFFIX, check_name, load_ngram, save_ngram
 from fewer.store.returnn import import_returnn as read_returnn
-from fewer.training.ngram_text import NGramConfig, ngram_of_texts, stream_log_probs
+from fewer.training.ngram_text import NGramConfig, Part, ngram_of_texts, stream_log_probs, write_ngram_of_texts
 from fewer.training.run import train_model
 
 BESIDE = ("table", "folder", "shar")  # what `prepare` writes manifests beside, unless a folder is named
@@ -184,6 +185,11 @@ class NGramSummary:
     seconds: float
     held_out: tuple[HeldOut, ...]
 
+    @property
+    def bytes_per_ngram(self) -> float:
+        """Of the file."""
+        return self.path.stat().st_size / sum(self.counts)
+
 
 def ngram(
     text: str | Path | Sequence[str | Path],
@@ -197,6 +203,7 @@ def ngram(
     case: Case = "none",
     allow_unknown: bool = False,
     cache: str | Path | None = None,
+    memory: str | int | None = None,
 ) -> NGramSummary:
     """Estimate an n-gram language model (modified Kneser-Ney) over a recogniser's own tokens.
 
@@ -210,7 +217,9 @@ def ngram(
         heldout: texts whose perplexity is measured.
         case: spelling of all text: none, upper, lower or librispeech.
         allow_unknown: take what the vocabulary lacks as the unknown token.
-        cache: folder to keep tokenised text in for the next time.
+        cache: folder to keep tokenised text in for the next time, and to sort in.
+        memory: bytes at most for what is estimated, such as "4G"; the rest is sorted in files of `cache`. The model,
+            a .safetensors, is the same. Default: all in memory, up to 200 bytes for each token of the text.
     """
     began, out, mixed = time.monotonic(), Path(out), None if mix is None else Path(mix)
     check_name(out)
@@ -218,21 +227,40 @@ def ngram(
     values = {"order": order, "prune": tuple(prune), "case": case, "allow_unknown": allow_unknown}
     config = parse_config(NGramConfig, values, "fewer ngram")
     labels = load_tokenizer(tokenizer)
+    most = None if memory is None else _bytes(memory)
+    if most is not None and (mixed is not None or out.suffix != BINARY_SUFFIX):
+        raise FewerError(f"--memory {memory}: this way models are written as {BINARY_SUFFIX}, and not mixed")
     held_out = []
     with contextlib.ExitStack() as stack:
         folder = Path(cache or stack.enter_context(tempfile.TemporaryDirectory(prefix="fewer-ngram-")))
-        made = ngram_of_texts(paths(text), labels, config, folder, mixed)
-        save_ngram(out, made.model, labels.labels)
+        parts, model = tuple[Part, ...](), None
+        if most is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            counts, length = write_ngram_of_texts(paths(text), out, labels, config, folder, most)
+        else:
+            made = ngram_of_texts(paths(text), labels, config, folder, mixed)
+            save_ngram(out, made.model, labels.labels)
+            model, counts, length, parts = made.model, tuple(made.model.counts()), made.labels, made.parts
         seconds = time.monotonic() - began
-        for path in [*([] if mixed is None else [mixed]), *paths(heldout)]:
+        measured = [*([] if mixed is None else [mixed]), *paths(heldout)]
+        for path in measured:
+            model = model or load_ngram(out, labels.labels, labels.end)
             store = store_tokens([path], labels, folder, case, allow_unknown)
             words = sum(len(line.split()) for line in read_text(path, case))
-            own = float(stream_log_probs(made.model, store.labels).double().sum())
-            parts = [(f"{part.path} (weight {part.weight:.4f})", part.log_prob) for part in made.parts if path == mixed]
-            for name, log_prob in [*parts, (str(out), own)]:
+            own = float(stream_log_probs(model, store.labels).double().sum())
+            mixing = [(f"{part.path} (weight {part.weight:.4f})", part.log_prob) for part in parts if path == mixed]
+            for name, log_prob in [*mixing, (str(out), own)]:
                 found = Perplexity.of(log_prob, len(store.labels), words, len(store))
                 held_out.append(HeldOut(path, name, found))
-    return NGramSummary(out, tuple(made.model.counts()), made.labels, seconds, tuple(held_out))
+    return NGramSummary(out, counts, length, seconds, tuple(held_out))
+
+
+def _bytes(text: str | int) -> int:
+    """4G, 500M and the like."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", str(text).strip().upper())
+    if match is None or not (count := int(float(match[1]) * 1024 ** " KMGT".index(match[2] or " "))):
+        raise FewerError(f"--memory {text}: write bytes, such as 4G or 500M")
+    return count
 
 
 def estimate_ilm(

@@ -39,6 +39,9 @@ def command(
     cache: Annotated[
         Path | None, typer.Option(help="Folder to keep tokenised text in, for the next time; else it is not kept.")
     ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory at most, such as 4G: sorts in files, and writes the same .safetensors.")
+    ] = None,
 ) -> None:
     """Estimate an n-gram language model (modified Kneser-Ney) over a recogniser's own labels.
 
@@ -57,9 +60,11 @@ def command(
         case=case,
         allow_unknown=allow_unknown,
         cache=cache,
+        memory=memory,
     )
     counts = ", ".join(f"{count:,} {n}-grams" for n, count in enumerate(made.counts, start=1))
     print(f"{out}: {counts}; from {made.labels:,} labels in {made.seconds:.1f} s")
+    print(f"{made.bytes_per_ngram:.1f} bytes for each n-gram")
     for one in made.held_out:
         label, word = one.perplexity.per_label, one.perplexity.per_word
         print(f"{one.text}: perplexity {label:.2f} per label, {word:.2f} per word: {one.model}")

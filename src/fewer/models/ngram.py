@@ -45,7 +45,7 @@ class NGram(nn.Module):
     suffixes: Tensor  # (histories,) int32, the next shorter useful history
     keys: Tensor  # (nodes − 1,) int64, parent · V + label of nodes 1, 2, …: sorted, so a child is found by bisection
     table: Tensor  # (1 + table rows, V) log P(v | h) of the root and of the histories with the most successors
-    table_rows: Tensor  # (histories,) row in the table, 0 for all others
+    table_rows: Tensor  # (histories,) uint8, row in the table, 0 for all others
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class NGram(nn.Module):
         self.register_buffer("keys", parents * self.vocab_size + labels[1:], persistent=False)
         self.first_state = int(targets[1 + end])
         self.register_buffer("table", node_log_probs[None, 1 : 1 + self.vocab_size], persistent=False)
-        self.register_buffer("table_rows", torch.zeros(len(backoffs), dtype=torch.long), persistent=False)
+        self.register_buffer("table_rows", torch.zeros(len(backoffs), dtype=torch.uint8), persistent=False)
         children, by_children = begins.diff()[1:].sort(descending=True)
         largest = 1 + by_children[:TABLE_ROWS]
         self.most = int(children[TABLE_ROWS]) if len(children) > TABLE_ROWS else 1  # of a history without a row
         self.table = torch.cat([self.table, self.distribution(largest)])
-        self.table_rows[largest] = torch.arange(1, len(self.table))
+        self.table_rows[largest] = torch.arange(1, len(self.table), dtype=torch.uint8)
 
     @classmethod
     def from_levels(cls, levels: Sequence[Level], end: int = 0) -> "NGram":
@@ -182,7 +182,7 @@ class NGram(nn.Module):
         histories.
         """
         chain, weights = self._chain(state)
-        rows_in_table = self.table_rows[chain]
+        rows_in_table = self.table_rows[chain].long()
         depths = (rows_in_table > 0).int().argmax(dim=1)
         depths = torch.where(rows_in_table.any(dim=1), depths, self.order - 1)[:, None]
         log_probs = room_for(len(state), self.vocab_size, self.table)

@@ -1,9 +1,12 @@
 """N-gram models in files: ARPA (.arpa, .arpa.gz) or the compact binary form that loads at once (.safetensors)."""
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -72,14 +75,51 @@ def write_binary(path: str | Path, model: NGram, format: str, metadata: dict[str
             stream.write(part)
 
 
-def _with_sorted_metadata(data: bytes) -> tuple[bytes, memoryview]:
-    """A safetensors file whose bytes depend on its contents alone: the library writes metadata in random order."""
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+class TensorFile(Protocol):
+    """A tensor's numbers in a file."""
+
+    path: Path
+    dtype: np.dtype
+
+    def __len__(self) -> int: ...
+
+
+def save_tensor_files(path: str | Path, tensors: Mapping[str, TensorFile], end: int, labels: Sequence[str]) -> None:
+    """The binary form of a model that is too large for the memory: the same file, copied from those of its tensors."""
+    kinds = {name: torch.from_numpy(np.zeros(0, tensor.dtype)) for name, tensor in tensors.items()}
+    metadata = {"format": FORMAT, "end": str(end), "labels": labels_fingerprint(labels)}
+    order = [name for name in _header(save(kinds, metadata)) if name != "__metadata__"]
+    header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))}
+    place = 0
+    for name in order:
+        size = tensors[name].path.stat().st_size
+        kind = {"f": "F32", "i": "I32"}[tensors[name].dtype.kind]
+        header[name] = {"dtype": kind, "shape": [len(tensors[name])], "data_offsets": [place, place + size]}
+        place += size
+    with atomic_write(path, "wb") as stream:
+        stream.write(_encoded(header))
+        for name in order:
+            with open(tensors[name].path, "rb") as source:
+                shutil.copyfileobj(source, stream, 1 << 22)
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    header: dict[str, Any] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return header
+
+
+def _encoded(header: dict[str, Any]) -> bytes:
+    """The beginning of a safetensors file."""
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)  # tensors begin at a multiple of 8
-    return len(text).to_bytes(8, "little") + text, memoryview(data)[8 + length :]
+    return len(text).to_bytes(8, "little") + text
+
+
+def _with_sorted_metadata(data: bytes) -> tuple[bytes, memoryview]:
+    """A safetensors file whose bytes depend on its contents alone: the library writes metadata in random order."""
+    header = _header(data)
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    return _encoded(header), memoryview(data)[8 + int.from_bytes(data[:8], "little") :]
 
 
 def binary_format(path: str | Path) -> str | None:

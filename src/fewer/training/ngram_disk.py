@@ -17,6 +17,7 @@ import torch
 
 from fewer.errors import FewerError
 from fewer.progress import say
+from fewer.training.columns import Column, sorted_lookup
 from fewer.training.ngram import discounts_of, thresholds_of
 
 NONE = np.uint32(2**32 - 1)  # the node of an n-gram that was pruned
@@ -24,32 +25,6 @@ PAIR = np.dtype([("key", "<i8"), ("suffix", "<u4"), ("place", "<u4")])
 RANK = np.dtype([("place", "<u4"), ("rank", "<u4")])
 LEAST = 1 << 24  # bytes that are used at least
 SAMPLE = 200_000  # n-grams by which runs are made equally large
-
-
-class Column:
-    """Numbers in a file."""
-
-    def __init__(self, path: Path, dtype: np.typing.DTypeLike):
-        self.path, self.dtype = path, np.dtype(dtype)
-
-    def __len__(self) -> int:
-        return self.path.stat().st_size // self.dtype.itemsize if self.path.exists() else 0
-
-    def read(self, first: int, last: int) -> np.ndarray:
-        size = self.dtype.itemsize
-        with open(self.path, "rb") as stream:
-            return np.fromfile(stream, self.dtype, max(last - first, 0), offset=first * size)
-
-    def append(self, values: np.ndarray) -> None:
-        with open(self.path, "ab") as stream:
-            np.ascontiguousarray(values, self.dtype).tofile(stream)
-
-    def chunks(self, size: int) -> Iterator[tuple[int, np.ndarray]]:
-        for first in range(0, len(self), size):
-            yield first, self.read(first, min(first + size, len(self)))
-
-    def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
 
 
 class Columns(NamedTuple):
@@ -267,7 +242,7 @@ class Estimator:
         for n, level in enumerate(levels, start=1):
             say(f"estimating {n}-grams")
             if n > 1:
-                first_labels = self._mapped(f"{n}-firsts", level.parents, partial(_sorted_lookup, first_labels))
+                first_labels = self._mapped(f"{n}-firsts", level.parents, partial(sorted_lookup, first_labels))
             counts = self._adjusted(n, levels, first_labels)
             having = np.zeros(6, np.int64)
             for _, part in counts.chunks(self.chunk):
@@ -395,9 +370,3 @@ class _Kept(NamedTuple):
 
 def _append_backoffs(level: _Kept, gammas: np.ndarray, nodes: np.ndarray) -> None:
     level.backoffs.append(torch.from_numpy(gammas).log()[torch.from_numpy(nodes != NONE)].float().numpy())
-
-
-def _sorted_lookup(table: Column, places: np.ndarray) -> np.ndarray:
-    """table[places] for places that rise."""
-    first, last = int(places[0]), int(places[-1]) + 1
-    return table.read(first, last)[places - np.uint32(first)]

@@ -1,5 +1,6 @@
 """From text files to an n-gram model: of all texts together, or mixed with weights from held-out text."""
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,8 +18,10 @@ from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.models.ngram import NGram
 from fewer.progress import say
-from fewer.store.ngram_files import is_ngram_file, load_ngram
+from fewer.store.ngram_files import is_ngram_file, load_ngram, save_tensor_files
+from fewer.training.columns import Column
 from fewer.training.ngram import estimate
+from fewer.training.ngram_disk import Estimator
 from fewer.training.ngram_mixture import mix, mixture_weights
 
 BLOCK = 1 << 20  # labels scored at a time
@@ -81,6 +84,23 @@ def ngram_of_texts(
     rows = zip(texts, weights.tolist(), scores, strict=True)
     parts = tuple(Part(Path(path), weight, float(score.sum())) for path, weight, score in rows)
     return TextNGram(mix(models, weights).float(), labels, parts)
+
+
+def write_ngram_of_texts(
+    texts: Sequence[Path], out: Path, tokenizer: Tokenizer, config: NGramConfig, folder: Path, memory: int
+) -> tuple[tuple[int, ...], int]:
+    """Estimate a model of all texts together into a binary file, with arrays of so many bytes at most.
+
+    Returns the number of n-grams of each length, and of labels of the text.
+    """
+    store = store_tokens(texts, tokenizer, folder, config.case, config.allow_unknown)
+    stream = Column(store.folder / "labels", store.summary.dtype)
+    say(f"estimating {config.order}-grams of {len(stream):,} labels in files")
+    with tempfile.TemporaryDirectory(dir=folder, prefix="sorting-") as work:
+        estimator = Estimator(stream, config.order, tokenizer.size, tokenizer.end, Path(work), memory)
+        files = estimator.estimate(config.prune)
+        save_tensor_files(out, files.tensors, files.end, tokenizer.labels)
+    return files.counts, len(stream)
 
 
 def stream_log_probs(model: NGram, stream: np.ndarray) -> Tensor:
