@@ -16,15 +16,16 @@ from lhotse.audio import AudioSource
 from lhotse.augmentation import AudioTransform
 from lhotse.augmentation import Resample as ResampleTransform
 from lhotse.cut import Cut
-from lhotse.serialization import open_best
 from torch import Tensor
 
+from fewer.data.copies import decoded, fetched
 from fewer.data.cut_schema import TRANSFORMS, source_problem
-from fewer.data.limits import HIGHEST_RATE, LARGEST_DOWNLOAD, LOUDEST, LOWEST_RATE, MOST_SAMPLES
-from fewer.data.media import UNREADABLE, open_audio, why_unreadable
+from fewer.data.limits import HIGHEST_RATE, LOUDEST, LOWEST_RATE, MOST_SAMPLES
+from fewer.data.media import UNREADABLE, MediaFile, open_audio, why_unreadable
 from fewer.data.resampling import is_ordinary, resample
 from fewer.errors import FewerError
 
+LATE = 30.0  # seconds of a file that cannot be sought in, from which on it is decoded once and for all
 TOLERANCE = 0.1  # seconds that a cut may reach beyond the end of its file: transcripts' times are rounded
 
 
@@ -100,7 +101,7 @@ def _read_segment(cut: MonoCut, source: AudioSource, transforms: list[Any]) -> n
     for transform in reversed(transforms):
         start, duration = transform.reverse_timestamps(offset=start, duration=duration, sampling_rate=cut.sampling_rate)
         rate = transform.source_sampling_rate if isinstance(transform, ResampleTransform) else rate
-    with open_audio(_opened(source)) as stream:
+    with _at_any_place(_opened(source), start) as stream:
         if stream.samplerate != rate:
             raise FewerError(
                 f"{where(cut)}: the file is sampled at {stream.samplerate} Hz, "
@@ -133,17 +134,22 @@ def _transformed(transform: Any, samples: np.ndarray, rate: int) -> np.ndarray:
     return np.asarray(transform(samples[None], rate)[0], np.float32)
 
 
+def _at_any_place(file: str | io.BytesIO, start: float) -> Any:
+    """The audio of a file; if it would have to be decoded from its beginning up to a late place, that of a copy."""
+    stream = open_audio(file)
+    if start < LATE or not isinstance(stream, MediaFile) or not isinstance(file, str):
+        return stream
+    stream.close()
+    return open_audio(decoded(file))
+
+
 def _opened(source: AudioSource) -> str | io.BytesIO:
     """What soundfile can open."""
     if source.type == "memory":
         return io.BytesIO(source.source)
     if source.type == "file":
         return str(source.source)
-    with open_best(source.source, "rb") as stream:
-        content = stream.read(LARGEST_DOWNLOAD + 1)
-    if len(content) > LARGEST_DOWNLOAD:
-        raise FewerError(f"{source.source}: larger than {LARGEST_DOWNLOAD:,} bytes; download it to a file")
-    return io.BytesIO(content)
+    return str(fetched(source.source))
 
 
 def _reason(file: str, error: Exception) -> str:

@@ -8,7 +8,6 @@ LONGEST_CUT = 1e5  # seconds
 LATEST = 1e9  # seconds: start of a cut, duration of a recording
 MOST_SAMPLES = 1 << 48  # of a recording
 LONGEST_NAME = 4096  # characters of an id or of a path
-LARGEST_DOWNLOAD = 1 << 30  # bytes of an audio file at a URL
 FREE_SIZE, HIGHEST_RATIO = (
     1 << 26,
     200,

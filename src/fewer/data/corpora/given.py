@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from fewer.data.copies import fetched, is_remote
 from fewer.data.corpora import CORPORA
 from fewer.data.corpora.columns import Columns
 from fewer.data.corpora.corpus import Source
@@ -44,7 +45,7 @@ def as_manifest(given: str | Path, transcripts: bool = True) -> Path:
 
     transcripts: every utterance needs one; else those that have none come without.
     """
-    path = Path(given)
+    path = fetched(given) if is_remote(given) else Path(given)
     kind = kind_of_set(path)
     if kind == "manifest":
         return path
