@@ -2,6 +2,7 @@
 context what transformers gives when its cross-attention is replaced."""
 
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -321,6 +322,13 @@ def test_languages_and_tasks(tmp_path: Path) -> None:
     several = make_model(tmp_path / "s2t", "speech_to_text", languages=("de", "fr"))
     german = load_recogniser(several, "de")
     assert [german.tokenizer.labels[id] for id in german.prompt] == ["</s>", "<lang:de>"]  # type: ignore[attr-defined]
+
+
+def test_a_recogniser_goes_to_other_processes(pair: Pair) -> None:
+    other = pickle.loads(pickle.dumps(pair.ours))
+    (samples,), labels = noises(1), pair.labels()
+    said = [one.language_model(one.attention).log_probs(labels, one.listen([samples])) for one in (pair.ours, other)]
+    torch.testing.assert_close(said[1], said[0])
 
 
 def test_long_and_short_audio(pair: Pair) -> None:

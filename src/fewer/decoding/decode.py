@@ -15,10 +15,11 @@ from fewer.decoding.system import System
 from fewer.errors import FewerError
 from fewer.files import check_output
 from fewer.locks import exclusive
-from fewer.progress import Bar
+from fewer.progress import Bar, say
 from fewer.search.beam import SearchError, SearchOptions, beam_search
 from fewer.search.nbest import Header, NBest
 from fewer.search.scorer import Scorer
+from fewer.store.hf_words import WordwiseLm
 from fewer.store.kept import KeptTensors
 from fewer.version import __version__
 
@@ -134,4 +135,6 @@ def decode(
         if share is None and engine.first:
             merge(out)
         engine.wait()
+    if isinstance(system.lm, WordwiseLm) and system.lm.asked.words:
+        say(str(system.lm.asked))
     return count

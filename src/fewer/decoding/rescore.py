@@ -1,6 +1,6 @@
 """Adding a language model's score to N-best lists: any LM, of any tokenizer, since it reads the hypotheses' text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,11 +13,12 @@ from fewer.errors import FewerError
 from fewer.ilm.perplexity import label_sums
 from fewer.models.lm import LanguageModel
 from fewer.models.tree import device_of
-from fewer.progress import Bar
+from fewer.progress import Bar, say
 from fewer.search.nbest import Header, Hypothesis, NBest, check_number, read_header, read_nbest, write_nbest
 
 UTTERANCES = 16  # lists scored together
-SENTENCES = 64  # in one batch of the LM
+SENTENCES, SCORES = 64, 1 << 27  # in one batch of the LM at most, and numbers that it gives for them
+REMEMBERED = 1 << 16  # texts whose scores are kept for the next utterances
 
 
 def rescore(
@@ -31,19 +32,24 @@ def rescore(
     scales = {**header.scales, term: scale}
     new = Header((*header.terms, term), scales, header.length, header.info)
 
+    known: dict[str, float] = {}
+
     def lists() -> Iterator[NBest]:
-        source = read_nbest(nbest)
+        source, asked = read_nbest(nbest), 0
         with Bar("rescoring") as bar:
             while chunk := list(islice(source, UTTERANCES)):
-                yield from _scored(chunk, lm, tokenizer, term, new)
+                texts = sorted({h.text for each in chunk for h in each.hypotheses} - known.keys())
+                scores = known | dict(zip(texts, text_scores(texts, lm, tokenizer), strict=True))
+                asked += len(texts)
+                yield from _scored(chunk, scores, term, new)
+                known.update((text, scores[text]) for text in texts[: REMEMBERED - len(known)])
                 bar.advance(len(chunk))
+        say(f"the LM scored {asked:,} texts")
 
     return write_nbest(out, new, lists())
 
 
-def _scored(chunk: list[NBest], lm: LanguageModel, tokenizer: Tokenizer, term: str, header: Header) -> Iterator[NBest]:
-    texts = sorted({hypothesis.text for nbest in chunk for hypothesis in nbest.hypotheses})
-    scores = dict(zip(texts, text_scores(texts, lm, tokenizer), strict=True))
+def _scored(chunk: list[NBest], scores: Mapping[str, float], term: str, header: Header) -> Iterator[NBest]:
     for nbest in chunk:
         hypotheses = [_with_term(h, term, scores[h.text], header) for h in nbest.hypotheses]
         hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
@@ -61,10 +67,21 @@ def text_scores(texts: list[str], lm: LanguageModel, tokenizer: Tokenizer) -> li
     encoded = [torch.tensor([*tokenizer.encode(text), tokenizer.end]) for text in texts]
     order = sorted(range(len(texts)), key=lambda index: len(encoded[index]))
     scores, device = [0.0] * len(texts), device_of(lm)
-    for first in range(0, len(order), SENTENCES):
-        rows = order[first : first + SENTENCES]
+    for rows in _batches(order, [len(labels) * lm.vocab_size for labels in encoded]):
         padded = pad([encoded[row] for row in rows], empty=torch.zeros(0, dtype=torch.long))
         labels, lengths = (tensor.to(device) for tensor in padded)
         for row, value in zip(rows, label_sums(lm.log_probs(labels), labels, lengths).tolist(), strict=True):
             scores[row] = value
     return scores
+
+
+def _batches(order: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Texts in this order, shorter ones first, as many at once as have room. sizes: numbers for each."""
+    batch: list[int] = []
+    for row in order:
+        if batch and (len(batch) == SENTENCES or (len(batch) + 1) * sizes[row] > SCORES):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch

@@ -21,6 +21,7 @@ from fewer.search.beam import SearchOptions
 from fewer.search.fusion import Fusion
 from fewer.search.rules import Centring, EndScoredBy, Mixing, NoLoops, Rule, Suppression
 from fewer.search.scorer import Scorer
+from fewer.store.hf_words import WordwiseLm
 from fewer.store.lms import load_lm
 from fewer.store.word_ngram import WordStyle, label_pieces
 
@@ -50,7 +51,7 @@ class System:
         if self.ilm is not None and self.ilm.separate is not None:
             scorers.append(LmScorer(self.ilm.separate, "ilm"))
         if self.lm is not None:
-            words_only = isinstance(self.lm, WordNGram) and not self.end_by(["lm"])
+            words_only = isinstance(self.lm, WordNGram | WordwiseLm) and not self.end_by(["lm"])
             scorers.append(LmScorer(cast(WordNGram, self.lm).without_end() if words_only else self.lm))
         if self.words is not None:
             scorers.append(LmScorer(self.words, "words"))
@@ -71,10 +72,11 @@ class System:
         by = self.end_by(terms)
         if "words" in terms:  # it takes back what an unfinished hotword got
             by.append("words")
-        if "lm" in terms and isinstance(self.lm, WordNGram):  # the last word is scored where it ends
+        if "lm" in terms and isinstance(self.lm, WordNGram | WordwiseLm):  # the last word is scored where it ends
             by.append("lm")
         alone = {"aed": 1.0} if "aed" in terms else {}
-        rules = search_rules(recogniser, by, self.centred, self.share)
+        compared = ["ilm"] if isinstance(self.lm, WordwiseLm) else ["lm", "ilm"]  # it does not compare labels
+        rules = search_rules(recogniser, by, compared if self.centred else (), self.share)
         return Fusion(scorers, alone | dict(scales), recogniser.tokenizer.end, rules, recogniser.device)
 
     def end_by(self, terms: Sequence[str]) -> list[str]:
@@ -105,9 +107,9 @@ class Search:
 
 
 def search_rules(
-    recogniser: Recogniser, end_by: Sequence[str], centred: bool = False, share: float = 0.0
+    recogniser: Recogniser, end_by: Sequence[str], centred: Sequence[str] = (), share: float = 0.0
 ) -> list[Rule]:
-    """The rules of a search. end_by: terms that score the end label. centred, share: as in `System`."""
+    """The rules of a search. end_by: terms that score the end label. centred: those that are. share: as in `System`."""
     rules: list[Rule] = []
     suppression = None
     if recogniser.suppress is not None or recogniser.suppress_first is not None:
@@ -115,7 +117,7 @@ def search_rules(
     if share:
         rules.append(Mixing(share))
     if centred:
-        rules.append(Centring(suppression=suppression, end_scored_by=end_by))
+        rules.append(Centring(centred, suppression=suppression, end_scored_by=end_by))
     rules.append(EndScoredBy(end_by))
     if recogniser.defaults.longest_loop:
         rules.append(NoLoops(recogniser.defaults.longest_loop))

@@ -15,6 +15,8 @@ def select_rows(tree: Any, rows: Tensor) -> Any:
         return {key: select_rows(value, rows) for key, value in tree.items()}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(select_rows(value, rows) for value in tree))
+    if hasattr(tree, "select_rows"):  # a leaf of its own kind
+        return tree.select_rows(rows)
     if isinstance(tree, list | tuple):
         return type(tree)(select_rows(value, rows) for value in tree)
     if tree is None:

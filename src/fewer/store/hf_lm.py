@@ -18,6 +18,7 @@ from fewer.progress import quiet_loading
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model")
 MOST = 0.9  # share of the labels that an LM must have to be taken for one of the same vocabulary
+MANY = 2  # times as many tokens as labels that such an LM has at most
 ABSENT = -100.0  # log-probability of a label that the LM does not have
 Past = list[tuple[Tensor, Tensor]]  # keys and values of each layer, (rows, heads, n, head)
 
@@ -81,7 +82,11 @@ def load_hf_lm(source: str | Path, labels: Sequence[str], end: int) -> HfLm:
 
     Without a tokenizer beside it, an LM with as many tokens as there are labels has the labels themselves.
     """
-    model, tokenizer = load_hf_parts(source)
+    return over_labels(source, *load_hf_parts(source), labels, end)
+
+
+def over_labels(source: str | Path, model: Any, tokenizer: Any, labels: Sequence[str], end: int) -> HfLm:
+    """The same of a causal LM and its tokenizer, if there is one."""
     if tokenizer is None:
         if model.config.vocab_size != len(labels):
             raise FewerError(
@@ -92,13 +97,23 @@ def load_hf_lm(source: str | Path, labels: Sequence[str], end: int) -> HfLm:
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     ids = torch.tensor([vocabulary.get(label, -1) for label in labels])
     ids[end] = tokenizer.eos_token_id
-    found = int((ids >= 0).sum())
-    if found < MOST * len(labels):
+    if not has_labels(tokenizer, labels):
+        found = int((ids >= 0).sum())
         raise FewerError(
             f"{source} has only {found} of the recogniser's {len(labels)} labels: its tokenizer is another one; "
             "use it with `fewer rescore`, which reads text"
         )
-    return HfLm(model, ids, _first(tokenizer))
+    return HfLm(model, ids, first_token(tokenizer))
+
+
+def has_labels(tokenizer: Any, labels: Sequence[str]) -> bool:
+    """Whether an LM's tokens are a recogniser's labels, but for a few.
+
+    An LM with many more tokens also has small labels, such as letters, but does not spell words with them.
+    """
+    vocabulary = tokenizer.get_vocab()
+    found = sum(label in vocabulary for label in labels) + 1
+    return found >= MOST * len(labels) and len(vocabulary) <= MANY * len(labels)
 
 
 def load_hf_text_lm(source: str | Path) -> tuple[HfLm, HfTextTokenizer]:
@@ -106,7 +121,7 @@ def load_hf_text_lm(source: str | Path) -> tuple[HfLm, HfTextTokenizer]:
     model, tokenizer = load_hf_parts(source)
     if tokenizer is None:
         raise FewerError(f"{source} has no tokenizer beside it, so it cannot read text")
-    return HfLm(model, torch.arange(model.config.vocab_size), _first(tokenizer)), HfTextTokenizer(tokenizer)
+    return HfLm(model, torch.arange(model.config.vocab_size), first_token(tokenizer)), HfTextTokenizer(tokenizer)
 
 
 def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
@@ -128,5 +143,6 @@ def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _first(tokenizer: Any) -> int:
+def first_token(tokenizer: Any) -> int:
+    """The token that an LM reads before any text."""
     return int(tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id)

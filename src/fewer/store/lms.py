@@ -18,9 +18,9 @@ def load_lm(source: str | Path, tokenizer: Tokenizer, device: torch.device | str
     """A language model over `tokenizer`'s labels: a folder of `fewer train`, an n-gram file of labels or of words,
     hf:NAME of a Hugging Face causal LM, or the folder of one."""
     if (name := hugging_face(source)) is not None:
-        from fewer.store.hf_lm import load_hf_lm
+        from fewer.store.hf_words import load_hf_over
 
-        return load_hf_lm(name, tokenizer.labels, tokenizer.end).to(device)
+        return load_hf_over(name, tokenizer).to(device)
     path = Path(source)
     if is_ngram_file(path):
         return load_any_ngram(path, tokenizer).to(device)

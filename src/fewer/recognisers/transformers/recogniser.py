@@ -127,7 +127,8 @@ class FamilyRecogniser(AttentionRecogniser):
         given would be detected, which these families cannot.
         """
         self.device, self.precision = placement
-        self.family, self.tokenizer, self.task, self.language = family, tokenizer, task, language
+        self.tokenizer, self.task, self.language = tokenizer, task, language
+        self.state, self.labels_per_second = family.state, family.labels_per_second
         generation = model.generation_config
         start = generation.decoder_start_token_id
         start = generation.bos_token_id if start is None else start
@@ -158,7 +159,7 @@ class FamilyRecogniser(AttentionRecogniser):
 
     def footprint(self, seconds: float) -> float:
         """Utterances are encoded one by one, so the encoder's share does not grow with their number."""
-        return self.heard(seconds / self.family.state) + self.searched()
+        return self.heard(seconds / self.state) + self.searched()
 
     def encode(self, batch: Batch) -> Encoded:
         lengths = batch.feature_lengths.tolist()
@@ -180,9 +181,9 @@ class FamilyRecogniser(AttentionRecogniser):
     def max_lengths(self, encoded: Encoded) -> Tensor:
         """As many labels as the decoder has positions for, and no more than are ever said in the time. (B,)"""
         most = super().max_lengths(encoded)
-        if self.family.labels_per_second is None:
+        if self.labels_per_second is None:
             return most
-        said = 1 + (encoded.lengths * self.family.state * self.family.labels_per_second).ceil().long()
+        said = 1 + (encoded.lengths * self.state * self.labels_per_second).ceil().long()
         return torch.minimum(most, said)
 
     @cached_property
