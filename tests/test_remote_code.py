@@ -12,7 +12,7 @@ from fewer.errors import FewerError
 from fewer.store.hf_lm import load_hf_parts
 
 SOURCES = sorted(Path(fewer.__file__).parent.rglob("*.py"))
-OWN = ("WhisperTokenizer", "cls")  # classes of fewer with a method of that name
+OWN = ("WhisperTokenizer", "cls", "nn.Embedding")  # classes of fewer and torch with a method of that name
 
 
 def hugging_face_calls() -> list[tuple[str, ast.Call]]:
@@ -21,7 +21,7 @@ def hugging_face_calls() -> list[tuple[str, ast.Call]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 owner = node.func.value
-                if node.func.attr == "from_pretrained" and not (isinstance(owner, ast.Name) and owner.id in OWN):
+                if node.func.attr == "from_pretrained" and ast.unparse(owner) not in OWN:
                     found.append((f"{path}:{node.lineno}: {ast.unparse(owner)}", node))
     return found
 

@@ -22,7 +22,7 @@ from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.nbest import Hypothesis, LengthPolicy
 from fewer.store.ngram_files import save_ngram
 from fewer.training.ngram import estimate
-from tests.recognisers.tiny import make_whisper, noises
+from tests.recognisers.tiny import extractor_of, make_whisper, noises
 
 BEAM = 4
 SCALES = {"lm": 0.3, "ilm": -0.2}
@@ -53,7 +53,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Parts:
 
 
 def mels(whisper: WhisperRecogniser, audio: list[Tensor]) -> Tensor:
-    extractor = whisper.features.extractor
+    extractor = extractor_of(whisper)
     return extractor([one.numpy() for one in audio], sampling_rate=16000, return_tensors="pt").input_features
 
 
@@ -259,7 +259,7 @@ def test_another_models_weights_in_half_precision_are_refused(half: tuple[Path, 
 def test_the_pipeline_of_transformers_in_chunks(parts: Parts) -> None:
     """Of one chunk it gives what `generate` gives; of several the same whether one by one or together."""
     tokenizer = WhisperTokenizerFast.from_pretrained(parts.base)
-    extractor = parts.whisper.features.extractor
+    extractor = extractor_of(parts.whisper)
     recognise = pipeline(
         "automatic-speech-recognition",
         model=parts.model,

@@ -87,7 +87,7 @@ def test_the_file_of_a_models_folder_is_read_as_it_is(tmp_path: Path) -> None:
     file.write_text("{}")
     with pytest.raises(
         FewerError,
-        match=r"tokenizer from .*whisper/tokenizer.json and its configuration: KeyError.*was it downloaded whole",
+        match=r"tokenizer from .*whisper/tokenizer.json: Exception.*was it downloaded whole",
     ):
         WhisperTokenizer.from_pretrained(folder, found.size)
     file.write_text(whole)

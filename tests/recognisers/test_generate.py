@@ -22,7 +22,7 @@ from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis
 from fewer.search.rules import Suppression
 from fewer.search.scorer import Scorer
-from tests.recognisers.tiny import make_whisper, noises
+from tests.recognisers.tiny import extractor_of, make_whisper, noises
 
 BEAM = 5
 
@@ -57,7 +57,7 @@ def generate(model: Any, whisper: WhisperRecogniser, samples: Tensor, **speech: 
 
     speech: language and task, of a multilingual model.
     """
-    mel = whisper.features.extractor(samples.numpy(), sampling_rate=16000, return_tensors="pt").input_features
+    mel = extractor_of(whisper)(samples.numpy(), sampling_rate=16000, return_tensors="pt").input_features
     with torch.inference_mode():
         outputs = model.generate(mel, num_beams=BEAM, return_dict_in_generate=True, output_scores=True, **speech)
     sequence = outputs["sequences"][0].tolist()

@@ -21,20 +21,21 @@ from fewer.recognisers.loader import is_pretrained
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_header, read_nbest
-from tests.recognisers.tiny import make_whisper, noises, write_cut, write_manifest
+from tests.recognisers.tiny import extractor_of, make_whisper, noises, write_cut, write_manifest
 
 
 @pytest.mark.parametrize("length", [1, 159, 160, 3333, 15600, 15999, 16000])
-def test_features_are_those_of_the_padded_window(whisper: WhisperRecogniser, length: int) -> None:
+def test_features_are_those_of_the_padded_window(whisper: WhisperRecogniser, theirs: Any, length: int) -> None:
     """Only frames that touch the audio are kept; the encoder sees the whole window as transformers pads it."""
     samples = noises(1)[0].repeat(6)[:length]
-    extractor = whisper.features.extractor
+    extractor = extractor_of(whisper)
     padded = extractor(samples.numpy(), sampling_rate=16000, return_tensors="pt").input_features[0].T  # (100, F)
     ours = whisper.features(samples)
     assert len(ours) == min((length + 200 + 159) // 160, 100)
     torch.testing.assert_close(ours, padded[: len(ours)], atol=1e-5, rtol=0)
     encoded = whisper.listen([samples])
-    expected = whisper.encoder.module(padded.T[None]).last_hidden_state
+    with torch.inference_mode():
+        expected = theirs.get_encoder()(padded.T[None]).last_hidden_state
     torch.testing.assert_close(encoded.states, expected, atol=1e-4, rtol=1e-4)
     assert encoded.lengths.tolist() == [(len(ours) + 1) // 2]
 
@@ -195,8 +196,9 @@ def test_names_on_the_hub_are_told_from_paths(tiny: Path, tmp_path: Path, monkey
     assert not is_pretrained("a/b/c")
 
 
-def test_without_transformers_it_is_said_what_to_install(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
+def test_without_its_libraries_it_is_said_what_to_install(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in ("transformers", "tokenizers"):
+        monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(FewerError, match=r"pip install 'fewer\[hf\]'"):
         fewer.load(tiny)
     with pytest.raises(FewerError, match=r"pip install 'fewer\[hf\]'"):

@@ -124,3 +124,10 @@ def write_cut(audio: Path, samples: torch.Tensor, text: str | None, rate: int = 
     recording = {"id": name, "sources": [source], "sampling_rate": rate, "num_samples": len(samples)}
     recording |= {"duration": span["duration"], "channel_ids": [0]}
     return {"id": name, **span, "supervisions": spoken, "recording": recording, "type": "MonoCut"}
+
+
+def extractor_of(whisper: Any) -> Any:
+    """The features of a `WhisperRecogniser` as transformers computes them."""
+    from transformers import WhisperFeatureExtractor
+
+    return WhisperFeatureExtractor.from_pretrained(whisper.name)

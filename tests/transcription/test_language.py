@@ -14,7 +14,7 @@ from fewer.errors import FewerError
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.recognisers.whisper.recogniser import load_whisper
-from tests.recognisers.tiny import make_whisper, noises
+from tests.recognisers.tiny import extractor_of, make_whisper, noises
 
 COUNT = 12
 
@@ -33,7 +33,7 @@ def theirs(folder: Path, audio: list[torch.Tensor]) -> list[str]:
     """What transformers detects."""
     whisper, model = load_whisper(folder, "en"), WhisperForConditionalGeneration.from_pretrained(folder).eval()
     arrays = [samples.numpy() for samples in audio]
-    mel = whisper.features.extractor(arrays, sampling_rate=16000, return_tensors="pt").input_features
+    mel = extractor_of(whisper)(arrays, sampling_rate=16000, return_tensors="pt").input_features
     with torch.inference_mode():
         found = model.detect_language(input_features=mel)
     names = {id: name for name, id in whisper.languages.items()}

@@ -92,10 +92,13 @@ class LibrosaMfcc(FeatureExtractor):
         return cepstra
 
 
-def slaney_mel_filters(num_filters: int, fft_length: int, sampling_rate: int) -> Tensor:
-    """Triangles of equal area on Slaney's mel scale: linear below 1 kHz, logarithmic above. (bins, filters) float64"""
+def slaney_mel_filters(num_filters: int, fft_length: int, sampling_rate: int, highest: float | None = None) -> Tensor:
+    """Triangles of equal area on Slaney's mel scale: linear below 1 kHz, logarithmic above. (bins, filters) float64
+
+    highest: Hz where the last one ends; None: half of the sampling rate.
+    """
     linear, step = 200 / 3, math.log(6.4) / 27  # Hz for each mel below 1 kHz; log-frequency for each mel above
-    top = 15 + math.log(sampling_rate / 2 / 1000) / step
+    top = 15 + math.log((sampling_rate / 2 if highest is None else highest) / 1000) / step
     mels = torch.linspace(0, top, num_filters + 2, dtype=torch.float64)
     edges = torch.where(mels < 15, linear * mels, 1000 * torch.exp(step * (mels - 15)))  # Hz
     bins = torch.linspace(0, sampling_rate / 2, fft_length // 2 + 1, dtype=torch.float64)[:, None]

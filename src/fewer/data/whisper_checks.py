@@ -41,7 +41,10 @@ class _Model(_Fields):
     decoder_layerdrop: Dropout
 
 
-class _Preprocessor(_Fields):
+MODEL_FIELDS = frozenset(_Model.model_fields)
+
+
+class Preprocessor(_Fields):
     """preprocessor_config.json"""
 
     feature_size: Annotated[int, Field(ge=1, le=1024)] = 80
@@ -49,8 +52,7 @@ class _Preprocessor(_Fields):
     hop_length: Annotated[int, Field(ge=1, le=10_000)] = 160
     chunk_length: Annotated[int, Field(ge=1, le=600)] = 30
     n_fft: Annotated[int, Field(ge=2, le=1 << 16)] = 400
-    padding_value: float = 0.0
-    dither: Annotated[float, Field(ge=0, le=1)] = 0.0
+    dither: Annotated[float, Field(ge=0, le=0)] = 0.0  # noise would make results differ from run to run
 
 
 class _Generation(_Fields):
@@ -67,10 +69,10 @@ def check_model(config: Any, source: str) -> None:
     _check(_Model, config, f"{source}/config.json")
 
 
-def check_preprocessor(values: Any, config: Any, source: str) -> None:
+def check_preprocessor(values: Any, config: Any, source: str) -> Preprocessor:
     """values: of the file. The features must be those that the encoder reads."""
     where = f"{source}/preprocessor_config.json"
-    found = _check(_Preprocessor, values, where)
+    found = _check(Preprocessor, values, where)
     if found.feature_size != config.num_mel_bins:
         raise FewerError(
             f"{where}: feature_size is {found.feature_size}, but num_mel_bins of config.json is {config.num_mel_bins}"
@@ -81,6 +83,7 @@ def check_preprocessor(values: Any, config: Any, source: str) -> None:
             f"{where}: {frames} frames (chunk_length · sampling_rate / hop_length) do not fit "
             f"{config.max_source_positions} max_source_positions of config.json, half as many"
         )
+    return found
 
 
 def check_generation(generation: Any, config: Any, source: str) -> None:

@@ -1,4 +1,4 @@
-"""Whisper's encoder as transformers runs it: over its window of 30 seconds, or over an utterance alone."""
+"""Whisper's encoder: over its window of 30 seconds, or over an utterance alone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ class WhisperEncoder(nn.Module):
     """Frozen. On a CPU one utterance at a time, so that nothing depends on a batch; it is no slower."""
 
     def __init__(self, module: Any):
-        """module: a transformers WhisperEncoder."""
+        """module: a WhisperEncoder of transformers, or one with the same parts."""
         super().__init__()
         self.module = module.eval().requires_grad_(False)
         self.config = module.config
@@ -40,14 +40,17 @@ class WhisperEncoder(nn.Module):
         )  # (B, F, frames)
         padded = padded.to(self.device, self.module.conv1.weight.dtype)
         parts = padded.split(1) if self.device.type == "cpu" else [padded]
-        return torch.cat([self.module(part).last_hidden_state for part in parts]).float()
+        return torch.cat([self._states(part) for part in parts]).float()
 
     def alone(self, mel: Tensor) -> Tensor:
         """The states of these frames alone: faster, though it was trained on 30 s. (T, F) -> (T', D)"""
+        return self._states(mel.T[None].to(self.device))[0]
+
+    def _states(self, inputs: Tensor) -> Tensor:
+        """(B, F, T) -> (B, T', D)"""
         encoder = self.module
-        inputs = mel.T[None].to(self.device)  # (1, F, T)
         states = functional.gelu(encoder.conv2(functional.gelu(encoder.conv1(inputs)))).transpose(1, 2)
         states = states + encoder.embed_positions.weight[: states.shape[1]]
         for layer in encoder.layers:
             states = layer(states, None)
-        return encoder.layer_norm(states)[0]
+        return encoder.layer_norm(states)

@@ -16,6 +16,7 @@ from fewer.hugging_face import loading
 WORD_MARK = "Ġ"  # how byte-level labels spell a blank
 END_LABEL, NO_TIMESTAMPS = "<|endoftext|>", "<|notimestamps|>"
 NEEDED = "Whisper's tokenizer needs transformers: pip install 'fewer[hf]'"
+FILE = "tokenizer.json"  # in model folders of transformers
 TIMESTAMP = 0.02  # seconds from one timestamp label to the next
 
 
@@ -45,7 +46,10 @@ class WhisperTokenizer(Tokenizer):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, size: int, leading_space: bool = True) -> "WhisperTokenizer":
-        """From a folder (or hub name) that transformers can read."""
+        """From a folder (or hub name) that transformers can read; a tokenizer.json, without it."""
+        if (Path(folder) / FILE).is_file():
+            with loading(folder, f"cannot load Whisper's tokenizer from {folder}/{FILE}"):
+                return cls(_tokenizers().Tokenizer.from_file(str(Path(folder) / FILE)), size, leading_space)
         try:
             from transformers import AutoTokenizer
         except ImportError as error:
@@ -89,11 +93,7 @@ class WhisperTokenizer(Tokenizer):
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         try:
-            import tokenizers
-        except ImportError as error:
-            raise FewerError(NEEDED) from error
-        try:
-            tokens = tokenizers.Tokenizer.from_str(json.dumps(value["tokens"]))
+            tokens = _tokenizers().Tokenizer.from_str(json.dumps(value["tokens"]))
         except Exception as error:  # the library raises no narrower kind
             raise ValueError(f"tokens: {error}") from error
         if not isinstance(value["size"], int) or not 0 < value["size"] < 1 << 24:
@@ -108,6 +108,14 @@ class WhisperTokenizer(Tokenizer):
         merges = json.loads(self.tokens.to_str())["model"]["merges"]
         pairs = [" ".join(pair) if isinstance(pair, list) else pair for pair in merges]
         return fingerprint(self.kind, json.dumps([self.labels, pairs, self.end, self.leading_space]))
+
+
+def _tokenizers() -> Any:
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise FewerError(NEEDED) from error
+    return tokenizers
 
 
 def is_hugging_face(value: Any) -> bool:

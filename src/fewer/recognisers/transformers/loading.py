@@ -27,12 +27,15 @@ def model_name(source: str | Path) -> str:
 
 def kind_of(source: str | Path) -> Family:
     """The family of a model; an error if it is of none that is known here, or that transformers has."""
+    name = model_name(source)
+    check_files(name)
+    here = Path(name) / CONFIG
+    if here.is_file() and read_json_object(here).get("model_type") == "whisper":
+        return FAMILIES["whisper"]  # which needs no transformers, if its files are the usual ones
     try:
         from transformers import PreTrainedConfig
     except ImportError as error:
         raise FewerError(NEEDED) from error
-    name = model_name(source)
-    check_files(name)
     with loading(name, _problem(name)), quiet_loading(name):
         config, _ = PreTrainedConfig.get_config_dict(name)
     return family_of(config, name)

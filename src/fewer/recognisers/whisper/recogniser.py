@@ -23,7 +23,7 @@ from fewer.data.whisper_checks import check_generation, check_model, check_prepr
 from fewer.data.whisper_encoder import WhisperEncoder
 from fewer.data.whisper_tokens import NO_TIMESTAMPS, WhisperTokenizer
 from fewer.errors import FewerError
-from fewer.files import fingerprint
+from fewer.files import fingerprint, read_json_object
 from fewer.hugging_face import loading
 from fewer.models.encoded import Encoded
 from fewer.recognisers.transformers.decoder import AttentionDecoder
@@ -34,6 +34,7 @@ from fewer.recognisers.transformers.loading import load_weights, model_name
 from fewer.recognisers.transformers.recogniser import AT_ONCE, DEFAULTS, HEARD, AttentionRecogniser, weights_fingerprint
 from fewer.recognisers.whisper.alignment import Aligner, alignment_heads
 from fewer.recognisers.whisper.features import LogMel
+from fewer.recognisers.whisper.network import read_whisper
 from fewer.recognisers.whisper.prompt import (
     START,
     has_blanks,
@@ -43,6 +44,8 @@ from fewer.recognisers.whisper.prompt import (
     suppressed,
 )
 from fewer.store.kept import KeptTensors
+
+PREPROCESSOR = "preprocessor_config.json"  # in model folders of transformers
 
 
 class WhisperRecogniser(AttentionRecogniser):
@@ -54,14 +57,14 @@ class WhisperRecogniser(AttentionRecogniser):
         self,
         model: Any,
         tokenizer: WhisperTokenizer,
-        extractor: Any,
+        features: LogMel,
         language: str | None,
         task: str,
         name: str,
         placement: Placement = CPU,
         detect: bool = False,
     ):
-        """model: a WhisperForConditionalGeneration, whose encoder is taken over. extractor: a WhisperFeatureExtractor.
+        """model: a WhisperForConditionalGeneration or a `network.Whisper`, whose encoder is taken over.
 
         name: where it is from. placement: the device, and the precision of the encoder; float32: as it is.
         detect: `in_language` will say what is spoken, if the model knows several languages and none is given.
@@ -69,7 +72,7 @@ class WhisperRecogniser(AttentionRecogniser):
         self.device, self.precision = placement
         generation = model.generation_config
         self.tokenizer = tokenizer
-        self.features = LogMel(extractor)
+        self.features = features
         self.languages = language_labels(generation, tokenizer)
         self.name, self.task = name, task
         suppress, suppress_first = suppressed(generation, tokenizer)
@@ -197,7 +200,9 @@ def load_whisper(
     task: transcribe, or translate to English.
     """
     name = model_name(source)
-    model = load_weights(name, FAMILIES["whisper"], lambda config: check_model(config, name))
+    model = read_whisper(Path(name))
+    if model is None:
+        model = load_weights(name, FAMILIES["whisper"], lambda config: check_model(config, name))
     return around_whisper(model, language, task, name, placement, detect)
 
 
@@ -213,20 +218,27 @@ def around_whisper(
 
     placement: None: it stays where it is.
     """
-    from transformers import WhisperFeatureExtractor
-
     name = str(model.config.name_or_path if source is None else source)
     check_generation(model.generation_config, model.config, name)
     with loading(name, f"{name}/preprocessor_config.json: cannot load what the Whisper hears"):
-        check_preprocessor(WhisperFeatureExtractor.get_feature_extractor_dict(name)[0], model.config, name)
-        extractor = WhisperFeatureExtractor.from_pretrained(name, trust_remote_code=False)
+        features = LogMel(check_preprocessor(_preprocessor(name), model.config, name))
     blanks = has_blanks(language, task)
     tokenizer = WhisperTokenizer.from_pretrained(name, model.config.vocab_size, leading_space=blanks)
     placement = placement or Placement(model.device)
     try:
-        return WhisperRecogniser(model, tokenizer, extractor, language, task, name, placement, detect)
+        return WhisperRecogniser(model, tokenizer, features, language, task, name, placement, detect)
     except FewerError as error:
         raise FewerError(f"{name}: {error}") from error
+
+
+def _preprocessor(name: str) -> dict[str, Any]:
+    """What preprocessor_config.json says."""
+    if Path(name).is_dir():
+        return read_json_object(Path(name) / PREPROCESSOR)
+    from transformers import WhisperFeatureExtractor
+
+    values: dict[str, Any] = WhisperFeatureExtractor.get_feature_extractor_dict(name)[0]
+    return values
 
 
 def _normaliser(name: str, language: str | None, task: str) -> str:
