@@ -57,7 +57,7 @@ def test_nothing_is_sought_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty.wav").write_bytes(b"")
-    for letter in ("letter.wav", "letter.mp3"):
+    for letter in ("letter.wav", "letter.mp3", "letter.raw"):
         (tmp_path / letter).write_text("Dear Sir or Madam, " * 50)
     soundfile.write(tmp_path / "nothing.wav", np.zeros(0), 16000)
     broken = np.array([0.0, np.nan], dtype=np.float32)
@@ -71,6 +71,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
             "letter.mp3",
             "cannot read the audio: this is no audio that is known.*is it complete",
         ),
+        ("letter.raw", "cannot read the audio: samples without a header; convert the file to WAV"),
         ("nothing.wav", "holds no audio"),
         ("nan.wav", "not finite"),
     ):

@@ -135,8 +135,28 @@ def use_long_lines(place: Path) -> None:
             assert str(path) in str(error), error  # noqa: PT017
 
 
+@cache
+def family() -> Path:
+    """An encoder-decoder of transformers that is no Whisper."""
+    from tests.recognisers.families import make_model
+
+    folder = room() / "family"
+    make_model(folder, "speech_to_text")
+    return folder
+
+
+def use_family(place: Path) -> None:
+    from fewer.recognisers.loader import load_recogniser
+    from tests.recognisers.tiny import noises
+
+    recogniser = load_recogniser(place)
+    recogniser.scorer({})
+    recogniser.listen(noises(1))
+
+
 def folders() -> Iterator[Kind]:
     yield Kind("sets", sets, use_sets, share=0.6)
     yield Kind("training", training, use_training, share=0.3)
     yield Kind("journal", journal, use_journal, share=0.5)
+    yield Kind("family", family, use_family, "*.json", share=0.1)
     yield Kind("long-lines", long_lines, use_long_lines, share=0.03)

@@ -155,7 +155,8 @@ def _judged(message: str, place: Path, path: Path) -> tuple[str, str]:
         return "message too long", message[:300]
     if any(name in message for name in ("--set", "utterance ")):  # from the command line; what a manifest names
         return "error", ""
-    if not any(str(file) in message for file in place.rglob("*")):  # or of one that it should fit
+    names = {file.name for file in place.rglob("*")}  # of the wrong one, or of one that it should fit
+    if str(place) not in message or not any(name in message for name in names):
         return f"no name of a file in the message about {path.name}", message[:300]
     return "error", ""
 

@@ -160,7 +160,7 @@ def load_bundle(
     usual = signed(recogniser.defaults.scales(instead or ()))
     usual = {term: scale for term, scale in usual.items() if not facts.scales.get(term)}
     facts = facts.model_copy(update={"scales": facts.scales | usual | dict(scales or {})})
-    where = f"{folder} was made for {facts.base.source}"
+    where = f"{folder / FACTS}: it was made for {facts.base.source}"
     if recogniser.tokenizer.fingerprint != facts.base.tokenizer:
         raise FewerError(f"{where}, whose tokenizer is another one than that of the model given; give that model")
     if recogniser.fingerprint != facts.base.fingerprint:

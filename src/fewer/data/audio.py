@@ -153,7 +153,7 @@ def _opened(source: AudioSource) -> str | io.BytesIO:
 
 
 def _reason(file: str, error: Exception) -> str:
-    if "://" in file or not isinstance(error, (*UNREADABLE, OSError)):
+    if "://" in file or not isinstance(error, (*UNREADABLE, OSError, TypeError)):
         return str(error).partition("\n[extra info]")[0]  # in which lhotse repeats the whole cut
     if not Path(file).exists():
         return "there is no such file"

@@ -31,7 +31,7 @@ class _OfAModel(Tokenizer):
 
     def __init__(self, labels: Sequence[str], end: int, unknown: int | None, special: Collection[int]):
         if not 0 <= end < len(labels):
-            raise ValueError(f"end: {end} is none of the {len(labels)} labels")
+            raise ValueError(f"eos_token_id of generation_config.json: {end} is none of the {len(labels)} labels")
         self.labels, self.end, self.unknown = list(labels), end, unknown
         self.special = frozenset(special) | {end}
 
@@ -169,7 +169,8 @@ def pretrained_tokenizer(source: str | Path, size: int, end: int) -> FastTokeniz
         from transformers import AutoTokenizer
     except ImportError as error:
         raise FewerError(NEEDED) from error
-    with loading(source, f"cannot load the tokenizer of {source}"), quiet_loading(source):
+    problem = f"cannot load the tokenizer of {source} (tokenizer.json or vocab.json, tokenizer_config.json)"
+    with loading(source, problem), quiet_loading(source):
         theirs = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         vocabulary: dict[str, int] = theirs.get_vocab()
         if vocabulary and max(vocabulary.values()) >= size:

@@ -183,6 +183,8 @@ NO_FORMAT = "File does not exist or is not a regular file"  # libsndfile says so
 def why_unreadable(error: Exception) -> str:
     """What a reader said of a file that is there."""
     text = str(getattr(error, "error_string", error)).rstrip(".")
+    if isinstance(error, TypeError):  # soundfile wants to know rate and channels
+        return "samples without a header; convert the file to WAV"
     return "this is no audio that is known, or only its first bytes" if text.startswith(NO_FORMAT) else text
 
 
