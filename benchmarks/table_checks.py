@@ -1,6 +1,6 @@
 """What checking n-gram and hotword tables costs when they are loaded: CPU-seconds on random text and terms.
 
-    python benchmarks/table_checks.py
+python benchmarks/table_checks.py
 """
 
 import random
