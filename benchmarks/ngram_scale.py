@@ -47,6 +47,15 @@ def stream_of(text: Path, words: int) -> np.ndarray:
     return stream
 
 
+def make(stream: np.ndarray, folder: Path) -> None:
+    """The labels as numbers, and as text for lmplz."""
+    stream.tofile(folder / "stream")
+    with open(folder / "text", "w") as text:
+        for first in range(0, len(stream), 1 << 20):
+            words = " ".join(map(str, stream[first : first + (1 << 20)].tolist()))
+            text.write(f" {words} ".replace(" 0 ", "\n").strip(" ") + " ")
+
+
 def measured(name: str, command: list[str], **options: object) -> dict[str, object]:
     """Seconds by the clock, CPU-seconds and peak memory of a program."""
     began = time.perf_counter()
@@ -88,16 +97,20 @@ def main() -> None:
     parser.add_argument("--in-memory", action="store_true", help="also without a bound")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--ours", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.make:
+        make(stream_of(options.text, options.words), options.make)
+        return
     if options.ours:
         stream, out, memory = options.ours
         ours(Path(stream), Path(out), None if memory == "none" else int(memory))
         return
     with tempfile.TemporaryDirectory(dir=options.work) as name:
         folder = Path(name)
-        stream = stream_of(options.text, options.words)
-        stream.tofile(folder / "stream")
-        this = [sys.executable, __file__, str(options.text), "--ours", str(folder / "stream")]
+        this = [sys.executable, __file__, str(options.text), "--words", str(options.words)]
+        subprocess.run([*this, "--make", name], check=True)  # not here: a child's peak is at least its parent's size
+        this += ["--ours", str(folder / "stream")]
         bound = str(options.memory << 20)
         rows = [measured(f"--memory {options.memory}M", [*this, str(folder / "disk.safetensors"), bound])]
         if options.in_memory:
@@ -105,10 +118,6 @@ def main() -> None:
             same = (folder / "disk.safetensors").read_bytes() == (folder / "memory.safetensors").read_bytes()
             print(f"the same file: {same}")
         if options.lmplz:
-            with open(folder / "text", "w") as text:
-                for line in np.split(stream, np.flatnonzero(stream == 0) + 1):
-                    if len(line) > 1:
-                        print(*line[:-1].tolist(), file=text)
             command = [
                 str(options.lmplz),
                 "-o",

@@ -9,6 +9,7 @@ import pytest
 from fewer.decoding.encoding import BATCH
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
+from fewer.locks import exclusive
 from fewer.search.beam import beam_search
 from fewer.search.nbest import read_header, read_nbest
 from tests.cli.running import Fewer
@@ -183,3 +184,12 @@ def test_a_scale_that_is_no_number_and_an_unknown_option_are_usage_errors(fewer:
     assert code == 2
     assert "--lm-scale" in talk
     assert fewer("decode", tones / "aed", tones / "dev.jsonl", "n.jsonl", "--beem", 3)[0] == 2
+
+
+def test_a_second_decode_into_the_same_file_is_refused(fewer: Fewer, tones: Path, tmp_path: Path) -> None:
+    arguments = ("decode", tones / "aed", tones / "dev.jsonl", tmp_path / "n.jsonl")
+    with exclusive(tmp_path, ".n.jsonl.lock"):
+        code, _, told = fewer(*arguments)
+    assert code == 1
+    assert "is in use by" in told
+    assert fewer(*arguments)[0] == 0

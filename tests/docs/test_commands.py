@@ -26,7 +26,7 @@ NOT_RUN = {
 INSTEAD = {
     r"^make (\w+)$": rf"make -n -C {ROOT} \1",  # the target exists; it would install
     r"(benchmarks/(train_step|decode).py)( --paper)?$": r"\1 --quick",
-    r"(benchmarks/decode_flat.py)$": r"\1 --sizes 2",
+    r"(benchmarks/scale.py)$": r"\1 --sizes 2 --engines local --size 2",
     r"(benchmarks/manifest_memory.py)$": r"\1 --sizes 40 --steps 1",
     r"(benchmarks/ngram.py)$": r"\1 --words 2000 --order 2",
     r"(benchmarks/tuning.py)$": r"\1 --utterances 5 --grid 2",

@@ -101,13 +101,7 @@ class FeatureCache:
     def build(self, cuts: Cuts, speeds: Sequence[float], extract: Extract) -> None:
         """Compute what is missing of every utterance at every speed."""
         rank, processes = process_rank()
-        todo = [
-            (speed, shard)
-            for speed in speeds
-            if not self.index_file(speed).exists()
-            for shard in range(rank, math.ceil(self.utterances / SHARD), processes)
-            if not self.shard_file(speed, shard).exists()
-        ]
+        todo = [part for part in self.missing(speeds) if part[1] % processes == rank]
         if todo:
             total = sum(len(self.rows(shard)) for _, shard in todo)
             with Bar(f"features for {self.folder.name}", total) as bar:
@@ -118,6 +112,16 @@ class FeatureCache:
         for speed in speeds:
             if not self.index_file(speed).exists():
                 self.write_index(speed, cuts)
+
+    def missing(self, speeds: Sequence[float]) -> list[tuple[float, int]]:
+        """Speed and number of the files that are not there."""
+        return [
+            (speed, shard)
+            for speed in speeds
+            if not self.index_file(speed).exists()
+            for shard in range(math.ceil(self.utterances / SHARD))
+            if not self.shard_file(speed, shard).exists()
+        ]
 
     def write_shard(self, speed: float, shard: int, cuts: list[Cut], extract: Extract, bar: Bar) -> None:
         parts = []

@@ -7,7 +7,7 @@ reader.read(cut, speed=0.9)  # (T, F)
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from fewer.data.features import feature_extractor
 from fewer.data.reading import one_thread
 from fewer.data.statistics import Normaliser, Statistics
 from fewer.errors import FewerError
-from fewer.progress import progress
+from fewer.progress import Bar, progress
 
 
 class RawFeatures:
@@ -41,11 +41,10 @@ class RawFeatures:
         """
         if config.cache is None:
             return RawFeatures(config)
-        raw = RawFeatures(config, device="cuda" if config.kind == "pretrained" and torch.cuda.is_available() else "cpu")
-        cache = FeatureCache.open(config, Path(manifest), len(cuts), lambda: (raw.dim, raw.frame_shift), apart)
-        with nullcontext() if config.kind == "pretrained" else one_thread():
-            cache.build(cuts, speeds, raw.compute)
-        return RawFeatures(config, cache)
+        build = CacheBuild(config, manifest, cuts, apart)
+        with build.threads():
+            build.cache.build(cuts, speeds, build.raw.compute)
+        return RawFeatures(config, build.cache)
 
     @cached_property
     def extractor(self) -> FeatureExtractor:
@@ -73,6 +72,31 @@ class RawFeatures:
             return self.extractor(samples.to(self.device)).cpu()
         except FewerError as error:
             raise FewerError(f"{where(cut)}: {error}") from error
+
+
+class CacheBuild:
+    """A cache that may lack features, which can be computed file by file."""
+
+    def __init__(self, config: FeaturesConfig, manifest: str | Path, cuts: Cuts, apart: bool = True):
+        device = "cuda" if config.kind == "pretrained" and torch.cuda.is_available() else "cpu"
+        self.raw, self.cuts = RawFeatures(config, device=device), cuts
+        shape = lambda: (self.raw.dim, self.raw.frame_shift)  # noqa: E731
+        self.cache = FeatureCache.open(config, Path(manifest), len(cuts), shape, apart)
+
+    def missing(self) -> list[int]:
+        """Files that are not there, at the usual speed."""
+        return [shard for _, shard in self.cache.missing((1.0,))]
+
+    def write(self, shard: int) -> int:
+        """Compute one file; returns the number of its utterances."""
+        cuts = [self.cuts[row] for row in self.cache.rows(shard)]
+        with self.threads():
+            self.cache.write_shard(1.0, shard, cuts, self.raw.compute, Bar("features"))
+        return len(cuts)
+
+    def threads(self) -> AbstractContextManager[object]:
+        """How many threads compute: always as many, so that sums are formed in the same order."""
+        return nullcontext() if self.raw.config.kind == "pretrained" else one_thread()
 
 
 class FeatureReader:

@@ -8,7 +8,7 @@ from typing import Any
 from fewer.compute.engines.engine import Engine, Local, Work
 from fewer.compute.memory import Halving
 from fewer.data.manifest import Manifest
-from fewer.decoding.encoding import EncodedBatch, EncodedSet, named, plan_set
+from fewer.decoding.encoding import EncodedBatch, EncodedSet, named
 from fewer.decoding.identity import identity
 from fewer.decoding.parts import Parts, Share, merge
 from fewer.decoding.system import System
@@ -117,15 +117,16 @@ def decode(
     marks = identity(system, options, opened.path, repr(sorted(scales.items())), repr(head), __version__)
     lock = f".{out.name}{share or ''}.lock"
     with exclusive(out.parent, lock, engine.first):
+        encoded = EncodedSet(system.recogniser, opened, KeptTensors(), groups=(), engine=engine)
         if engine.first:
-            plan = partial(plan_set, system.recogniser, opened)
+            plan = partial(encoded.batches.plan, 1)
             Parts.begin(out, marks, head, plan, system.recogniser.device.type != "cpu", share is not None)
         engine.wait()
         parts = Parts.open(out)
         shards = [shard for shard in parts.shards if share is None or share.has(shard)]
         count = sum(len(parts.items(shard)) for shard in shards)
         todo = [shard for shard in shards if not parts.has(shard)]
-        encoded = EncodedSet(system.recogniser, opened, KeptTensors(), parts.groups)
+        encoded.groups = parts.groups
         try:
             with Bar(f"decoding {Path(manifest).stem}", sum(len(parts.items(shard)) for shard in todo)) as bar:
                 for _, done in engine.map(_Decoding(system, encoded, parts), todo, dict(scales), options):

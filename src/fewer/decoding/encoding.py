@@ -13,7 +13,7 @@ from fewer.compute.engines.engine import Engine, Local, Work
 from fewer.compute.memory import Halving
 from fewer.data.batches import Batch, UtteranceConfig
 from fewer.data.manifest import Manifest
-from fewer.data.plan import Items, Plan
+from fewer.data.plan import Items
 from fewer.decoding.system import System
 from fewer.errors import FewerError
 from fewer.files import fingerprint
@@ -66,8 +66,9 @@ class EncodedSet(Sequence[EncodedBatch]):
     ):
         """groups: the utterances of each batch, if they were planned before."""
         self.recogniser, self.manifest, self.kept, self.engine = recogniser, manifest, kept, engine
+        recogniser.build_cache(manifest, engine)
         self.batches = recogniser.batches(manifest, BATCH)
-        self.groups = groups or [items for group in self.batches.plan(1) for items in group]
+        self.groups = [items for group in self.batches.plan(1) for items in group] if groups is None else groups
         self.marks = fingerprint(recogniser.encoded_by, manifest.path)
         self.halving = Halving()
         self.ahead: dict[int, Future[Batch]] = {}  # batches that are being read
@@ -146,11 +147,6 @@ def named(encoded: EncodedSet, items: Items) -> str:
     """Some utterances, for people."""
     count = f" and {len(items) - 1} others" if len(items) > 1 else ""
     return f"{encoded.manifest.path}: utterance {encoded.manifest.id(int(items[0]))}{count}"
-
-
-def plan_set(recogniser: Recogniser, manifest: Manifest) -> Plan:
-    """The batches in which a set is encoded and searched."""
-    return recogniser.batches(manifest, BATCH).plan(1)
 
 
 def encode_set(system: System, manifest: Manifest) -> EncodedSet:

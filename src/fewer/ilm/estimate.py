@@ -154,7 +154,9 @@ class Estimation:
 
     def _batches(self, transcripts: bool) -> UtteranceBatches:
         manifest = self.train if transcripts else self.given[0]
-        return self.recogniser.batches(Manifest(manifest, transcripts=transcripts), IN_ORDER, transcripts)
+        opened = Manifest(manifest, transcripts=transcripts)
+        self.recogniser.build_cache(opened, self.engine)
+        return self.recogniser.batches(opened, IN_ORDER, transcripts)
 
     def tokens(self, manifest: Path) -> TokenStore:
         """The transcripts of a manifest, or the lines of a text, as labels."""

@@ -7,11 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fewer.compute.engines.engine import Engine, Local, Work
+from fewer.compute.engines.group import Torchrun
 from fewer.compute.memory import how_many
 from fewer.compute.precision import FLOATS, reduced
 from fewer.config import read_yaml
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig, pad
 from fewer.data.manifest import Manifest
+from fewer.data.reader import CacheBuild
 from fewer.errors import FewerError
 from fewer.files import fingerprint
 from fewer.models.aed_scorer import AedScorer
@@ -20,9 +23,23 @@ from fewer.models.context import Context
 from fewer.models.ctc_prefix import CtcPrefixScorer
 from fewer.models.decoder import InternalLm
 from fewer.models.encoded import Encoded
+from fewer.progress import Bar
 from fewer.recognisers.recogniser import Recogniser, Sizes
 from fewer.search.scorer import Scorer
 from fewer.store.model_folder import CONFIG, LoadedModel
+
+
+class _Features(Work):
+    """Computes files of a feature cache."""
+
+    def __init__(self, build: CacheBuild):
+        self.build = build
+
+    def __call__(self, shard: int, *_: Any) -> int:
+        return self.build.write(shard)
+
+    def name(self, shard: int) -> str:
+        return f"features {self.build.cache.shard_file(1.0, shard)}"
 
 
 class AedRecogniser(Recogniser):
@@ -54,6 +71,17 @@ class AedRecogniser(Recogniser):
             update |= {"max_size": most * frames, "max_sequences": most}
         config = config.model_copy(update=update)
         return UtteranceBatches(manifest, features, self.tokenizer if transcripts else None, config)
+
+    def build_cache(self, manifest: Manifest, engine: Engine) -> None:
+        """By the engine's workers; the processes of torchrun share it in `batches`."""
+        config = self.features.raw.config
+        if not self.loaded.cached or config.cache is None or isinstance(engine, Local | Torchrun):
+            return
+        work = _Features(CacheBuild(config, manifest.path, manifest))
+        if missing := work.build.missing():
+            with Bar(f"features for {manifest.path.stem}", len(missing)) as bar:
+                for _ in engine.map(work, missing):
+                    bar.advance()
 
     def footprint(self, seconds: float) -> float:
         """The encoder's widest layer at the full rate; attention's values, keys and, for each hypothesis, energies."""

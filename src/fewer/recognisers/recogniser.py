@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from fewer.compute.engines.engine import Engine
 from fewer.compute.memory import how_many
 from fewer.data.batches import Batch, UtteranceBatches, UtteranceConfig
 from fewer.data.manifest import Manifest
@@ -85,6 +86,9 @@ class Recogniser(ABC):
     @abstractmethod
     def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
         """The utterances of a manifest as batches of what it hears; with labels if there are `transcripts`."""
+
+    def build_cache(self, manifest: Manifest, engine: Engine) -> None:  # noqa: B027 (most keep none)
+        """Compute the features of a set that it keeps on disk, if it does; else nothing is to be done before."""
 
     @abstractmethod
     def footprint(self, seconds: float) -> float:

@@ -24,7 +24,7 @@ NONE = np.uint32(2**32 - 1)  # the node of an n-gram that was pruned
 PAIR = np.dtype([("key", "<i8"), ("suffix", "<u4"), ("place", "<u4")])
 RANK = np.dtype([("place", "<u4"), ("rank", "<u4")])
 LEAST = 1 << 24  # bytes that are used at least
-SAMPLE = 200_000  # n-grams by which runs are made equally large
+STRETCHES, SAMPLE = 500, 1000  # of the text, and places in each, by which runs are made equally large
 
 
 class Columns(NamedTuple):
@@ -151,8 +151,8 @@ class Estimator:
     def _runs(self, n: int, numbers: Column | None) -> list[Column]:
         """All n-grams of a length in files, each with greater keys than the one before, and small enough to sort."""
         count = math.ceil(self.length * 64 / (self.memory / 2))
-        places = np.unique(np.linspace(0, max(self.length - n, 0), SAMPLE if count > 1 else 1).astype(np.int64))
-        sampled = [self._pairs(n, numbers, int(place), int(place) + 1)["key"] for place in places]
+        stretches = np.linspace(0, max(self.length - n, 0), STRETCHES if count > 1 else 1).astype(np.int64)
+        sampled = [self._pairs(n, numbers, int(place), int(place) + SAMPLE)["key"] for place in stretches]
         keys = np.sort(np.concatenate(sampled))
         splits = keys[np.arange(1, count) * len(keys) // count] if len(keys) else keys
         runs = [self.column(f"{n}-run{number}", PAIR) for number in range(len(splits) + 1)]
