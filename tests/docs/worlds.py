@@ -126,7 +126,8 @@ def adapting(folder: Path, tones: Path) -> None:
 
 def families(folder: Path, tones: Path) -> None:
     """The same with other recognisers of transformers."""
-    adapting(folder, tones)
+    whisper(folder, tones)
+    make_whisper(folder / "whisper-base", multilingual=True)
     make_model(folder / "UsefulSensors" / "moonshine-tiny", "moonshine")
     make_model(folder / "nvidia" / "canary-1b-v2", "canary")
 

@@ -331,6 +331,15 @@ def test_a_recogniser_goes_to_other_processes(pair: Pair) -> None:
     torch.testing.assert_close(said[1], said[0])
 
 
+def test_utterances_of_a_gpu_are_heard_together_under_a_mask(pair: Pair) -> None:
+    """What a GPU does, where utterances are one padded part instead of one each."""
+    encoded, layer = pair.ours.listen(noises(3)), pair.ours.decoder.layers[0]
+    hidden = torch.randn(3, 4, pair.ours.decoder.size, generator=torch.Generator().manual_seed(0))
+    alone = [layer.hear(one[None, :n]) for one, n in zip(encoded.states, encoded.lengths.tolist(), strict=True)]
+    together = layer.hear(encoded.states, encoded.mask[:, None, None])
+    torch.testing.assert_close(layer.attend(hidden, [together]), layer.attend(hidden, alone), **CLOSE)
+
+
 def test_long_and_short_audio(pair: Pair) -> None:
     with pytest.raises(FewerError, match=r"hears at most \d\d s at once"):
         pair.ours.listen([torch.zeros(50 * 16000)])

@@ -109,12 +109,13 @@ class AttentionDecoder(nn.Module):
     added: Tensor | None
     rotation: Tensor | None
 
-    def __init__(self, model: Any, layout: Layout, positions: Positions):
-        """model: one of transformers …ForConditionalGeneration, whose weights are copied, in float32."""
+    def __init__(self, model: Any, layout: Layout, positions: Positions, scaled: bool = False):
+        """model: a …ForConditionalGeneration of transformers, whose weights are copied, in float32. scaled: embeddings
+        are multiplied by its `embed_scale`."""
         super().__init__()
         given, output = model.model.decoder, model.get_output_embeddings()
         self.embedding = nn.Embedding.from_pretrained(given.embed_tokens.weight.detach().float().clone())
-        self.scale = float(getattr(given, "embed_scale", 1.0))
+        self.scale = float(given.embed_scale) if scaled else 1.0
         self.register_buffer("added", positions.added, persistent=False)
         self.register_buffer("rotation", positions.rotation, persistent=False)
         self.embedding_norm = _copied(getattr(given, "embedding_layernorm", nn.Identity()))

@@ -33,6 +33,7 @@ class Family:
     layout: Layout
     positions: Callable[[Any], Positions]  # of a model's decoder
     state: float  # seconds of an encoder state
+    scaled: bool = False  # embeddings of labels are multiplied by what the decoder calls embed_scale
     bridge: Callable[[Any], nn.Module] = lambda decoder: nn.Identity()  # from encoder states to what attention sees
     prompt: Sequence[str] = ()  # labels read first, with {spoken} and {written} languages; none: the start label
     languages: Sequence[str] | None = None  # that it knows; None: those that its labels name, if they do
@@ -126,6 +127,7 @@ FAMILIES = {
         BART,
         after_padding,
         state=0.04,
+        scaled=True,
         prompt=("{start}", "<lang:{written}>"),
         language_label="<lang:{}>",
         silence=1e-5,
@@ -144,6 +146,7 @@ PREFIX_MODELS = (
 def family_of(config: Mapping[str, Any], source: str) -> Family:
     """The family of a model by its config.json; an error that says what is missing."""
     import transformers
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     kind = config.get("model_type")
     family = FAMILIES.get(str(kind))
@@ -161,8 +164,7 @@ def family_of(config: Mapping[str, Any], source: str) -> Family:
         raise FewerError(f"{what}: {PREFIX}; {known}")
     if any(name.endswith(("ForCTC", "ForRNNT", "ForTDT")) for name in heads):
         raise FewerError(f"{what}: {NO_DECODER}; {known}")
-    kinds = transformers.CONFIG_MAPPING
-    usual = kind in kinds and getattr(kinds[kind], "is_encoder_decoder", False)
+    usual = kind in CONFIG_MAPPING and getattr(CONFIG_MAPPING[kind], "is_encoder_decoder", False)
     if not config.get("is_encoder_decoder", usual):
         raise FewerError(f"{what}, which is not an attention-based encoder-decoder recogniser; {known}")
     raise FewerError(f"{what}, an encoder-decoder that fewer does not know: its facts are missing; {known}")

@@ -138,7 +138,7 @@ class FamilyRecogniser(AttentionRecogniser):
         weights = weights_fingerprint(model)
         self.fingerprint = fingerprint(weights, tokenizer.fingerprint, str(self.prompt))
         given = model.model.decoder
-        decoder = AttentionDecoder(model, family.layout, family.positions(given)).to(self.device)
+        decoder = AttentionDecoder(model, family.layout, family.positions(given), family.scaled).to(self.device)
         self.attend_by(decoder)
         bridge = family.bridge(given).float().to(self.device)
         encoder = reduced(model.model.encoder, self.precision).to(self.device)
