@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fewer.compute.engines.engine import Engine, Local
-from fewer.decoding.decode import search_set
+from fewer.decoding.decode import Searching, search_by
 from fewer.decoding.encoding import EncodedBatch
 from fewer.decoding.system import System
 from fewer.search.beam import SearchOptions
@@ -28,10 +28,11 @@ def tuning_method(
     marks: its `identity`. ends: it can also be decoded with other terms scoring the end label.
     """
     scorers = system.scorers()
+    work = Searching(system, batches, scorers)
 
     def decode(scales: Scales) -> list[NBest]:
         options = replace(search, length=scales.length)
-        found = dict(search_set(system, batches, scales.terms, options, scorers, engine))
+        found = dict(search_by(engine, work, scales.terms, options))
         return [found[index] for index in sorted(found)]
 
     def rescore(lists: list[NBest]) -> list[NBest]:

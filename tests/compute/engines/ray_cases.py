@@ -73,3 +73,13 @@ def test_an_actor_that_is_killed_in_the_middle_of_a_decode_changes_nothing(
     assert killed
     assert (tmp_path / "ray.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.jsonl", "ray.jsonl"]
+
+
+def test_searches_of_a_tuning_send_the_models_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+    put = ray.put
+    monkeypatch.setattr(ray, "put", lambda value: sent.append(value) or put(value))
+    work = same.Squares()
+    for addend in (0, 1):
+        assert [square for square, _ in engine.in_order(work, range(4), addend)] == [n**2 + addend for n in range(4)]
+    assert sent == [work]

@@ -5,7 +5,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from fewer.compute.bfloat16 import VARIABLE
@@ -56,7 +56,8 @@ class Ray(Engine):
             import ray
         except ImportError as error:
             raise FewerError("--engine ray: Ray is not installed; pip install 'fewer[ray]'") from error
-        self.ray, self.actors, self.kind, self.number = ray, list[Any](), "", 0
+        self.ray, self.actors, self.kind = ray, list[Any](), ""
+        self.number, self.work, self.held = 0, cast(Work | None, None), list[Any]()  # the job that the actors hold
         self.mine = not ray.is_initialized()
         if self.mine:
             if address not in (None, "auto", "local"):
@@ -70,8 +71,9 @@ class Ray(Engine):
 
     def map(self, work: Work, shards: Sequence[int], *arguments: Any) -> Iterator[tuple[int, Any]]:
         ray, attempts, waiting = self.ray, Attempts(work), deque(shards)
-        self.number += 1
-        number, held = self.number, [ray.put(work)]
+        if work is not self.work:
+            self.number, self.work, self.held = self.number + 1, work, [ray.put(work)]
+        number, held = self.number, self.held
         asked: dict[Any, tuple[Any, int | None]] = {}  # what was asked for -> the actor, and the shard if it is one
         try:
             for actor in self._actors(work, len(shards)):
