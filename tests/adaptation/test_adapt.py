@@ -243,7 +243,7 @@ def test_other_models_are_refused(tiny: Path, data: Path, tones: Path, tmp_path:
             "an encoder-decoder that fewer does not know: its facts are missing; known are",
         ),
         ("voxtral", "it is a decoder-only model: audio is a prefix"),
-        ("moonshine", "cannot load the recogniser"),
+        ("moonshine", r"cannot load the weights that .*config.json describes: .*was it downloaded whole"),
     ):
         folder = tmp_path / kind
         folder.mkdir()
