@@ -22,6 +22,6 @@ def loading(source: str | Path, problem: str) -> Iterator[None]:
     except FewerError:
         raise
     except Exception as error:  # damaged files lead to whatever the libraries happen to raise
-        why = str(error) if isinstance(error, OSError | ValueError) else repr(error)
+        why = " ".join((str(error) if isinstance(error, OSError | ValueError) else repr(error)).split())
         asked = "; was it downloaded whole?" if Path(source).is_dir() else ""
         raise FewerError(f"{problem}: {shortened(why.rstrip('.'), LONGEST)}{asked}") from error

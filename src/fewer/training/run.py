@@ -88,7 +88,7 @@ def open_folder(config: TrainConfig, folder: Path, tokenizer: Tokenizer, world: 
         old = parse_train_config(read_yaml(folder / CONFIG), folder / CONFIG)
         if changes := changed_keys(effective(old), effective(config)):
             raise FewerError(
-                f"{folder} holds a run with another configuration; give another folder, or delete it to start anew:\n"
+                f"{folder / CONFIG} holds another configuration; give another folder, or delete it to start anew:\n"
                 + first_of([f"  {change}" for change in changes])
             )
     elif folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fewer.config import shown
 from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
 from fewer.recognisers.transformers.decoder import BART, LLAMA, Layout, Positions
@@ -150,7 +151,7 @@ def family_of(config: Mapping[str, Any], source: str) -> Family:
 
     kind = config.get("model_type")
     family = FAMILIES.get(str(kind))
-    what = f"{source} is a model of type '{kind}'"
+    what = f"{source} is a model of type {shown(kind)} (config.json)"
     if family is not None:
         if not hasattr(transformers, family.model):
             raise FewerError(

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 from fewer.compute.device import CPU, Placement
+from fewer.config import shown
+from fewer.data.audio import rate_problem
 from fewer.data.hf_tokens import pretrained_tokenizer
 from fewer.errors import FewerError
 from fewer.files import read_json_object
@@ -101,6 +103,9 @@ def around_family(
     family = FAMILIES[model.config.model_type]
     with loading(name, f"{name}/preprocessor_config.json: cannot load what the model hears"), quiet_loading(name):
         extractor = AutoFeatureExtractor.from_pretrained(name, trust_remote_code=False)
+    rate = getattr(extractor, "sampling_rate", None)
+    if problem := rate_problem(rate) if isinstance(rate, int) else f"no sampling rate (found {shown(rate)})":
+        raise FewerError(f"{name}/preprocessor_config.json: {problem}")
     end = model.generation_config.eos_token_id
     end = end[0] if isinstance(end, list) and end else end
     if not isinstance(end, int):
