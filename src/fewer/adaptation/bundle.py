@@ -178,9 +178,7 @@ def load_bundle(
         if path not in own.values():  # given in place of the bundle's
             continue
         if not Path(path).exists():
-            raise FewerError(
-                f"{folder} is not complete: {Path(path).name} of {FACTS} is missing; copy all of it"
-            )
+            raise FewerError(f"{folder} is not complete: {Path(path).name} of {FACTS} is missing; copy all of it")
         check_part(folder, Path(path), facts.checksums)
     models = (used.get("lm"), used.get("ilm"))
     policy: dict[str, Any] = {"end_scored_by": facts.end_scored_by if end_by is None else end_by}
