@@ -150,7 +150,7 @@ def test_a_base_model_that_has_moved_can_be_given(made: Path, tiny: Path, tmp_pa
         ({"checksums": {}}, "lm.safetensors is not a file that .*bundle.json lists"),
         ({"lm": None}, "'lm' has the scale 0.15, but the bundle has no such model"),
         ({"scales": {"lm": "much"}}, "scales"),
-        ({"lm": "other.arpa"}, "other.arpa is missing; copy the whole folder"),
+        ({"lm": "other.arpa"}, "other.arpa of bundle.json is missing; copy all of it"),
         ({"surprise": 1}, "unknown key 'surprise'"),
     ],
 )
