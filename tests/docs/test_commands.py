@@ -19,6 +19,7 @@ TINY_MODEL += "model.encoder.size=8 model.decoder.size=8 model.decoder.readout=8
 NOT_RUN = {
     "wget ": "a download",
     "pip install": "changes the environment",
+    "python benchmarks/ngram_scale.py": "needs a large text",
     "fewer prepare datasets": "a download",
     "fewer run mini-": "needs a real Whisper",
 }
