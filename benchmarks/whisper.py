@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import WhisperForConditionalGeneration
+from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 
 from fewer.data.audio import load_audio
 from fewer.data.batches import Batch
@@ -148,7 +148,7 @@ def main() -> None:
     chosen = sorted(
         torch.linspace(0, len(manifest) - 1, arguments.utterances).long().tolist(), key=manifest.durations.__getitem__
     )
-    extractor = whisper.features.extractor
+    extractor = WhisperFeatureExtractor.from_pretrained(arguments.model)
     audio = [load_audio(manifest[item], 16000) for item in chosen]
     mels = [extractor(samples.numpy(), sampling_rate=16000, return_tensors="pt").input_features for samples in audio]
     text = arguments.text or arguments.manifest

@@ -63,7 +63,7 @@ def test_a_decode_is_the_same_even_if_memory_runs_out(
     tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches are read ahead; encoder and search each run out of memory once, and go on with half as much."""
-    monkeypatch.setattr("fewer.decoding.decode.BATCH", UtteranceConfig(max_sequences=3, order="sorted"))
+    monkeypatch.setattr("fewer.decoding.encoding.BATCH", UtteranceConfig(max_sequences=3, order="sorted"))
     ilm = tmp_path / "ilm"
     estimate_ilm(tones / "aed", IlmConfig(method="seq_avg"), ilm)
     parts = {"lm": tones / "lm", "ilm": ilm}

@@ -80,25 +80,26 @@ def run(
 def kills(
     command: Command, world: Path, folder: Path, times: int, seed: int = 1, how: signal.Signals = signal.SIGKILL
 ) -> list[Outcome]:
-    """Kill or stop a command so many times, each in a new folder; returns what was different."""
-    out = folder / "whole" / "out"
+    """Kill or stop a command so many times, each in a new folder of one name; returns what was different."""
+    out = folder / "now" / "out"  # records of a run tell where it was
     out.parent.mkdir(parents=True)
     whole = run(command, world, out)
     assert whole.code == 0, f"{command.name} fails without being killed: {whole.said}"
     expected = contents(out.parent)
+    shutil.rmtree(out.parent)
     rng, found = random.Random(f"{command.name} {seed}"), []
-    for number in range(times):
-        after, again = rng.uniform(0, whole.seconds), folder / f"kill-{number}" / "out"
-        again.parent.mkdir()
-        stopped = run(command, world, again, after, how)
-        problem = None if how == signal.SIGKILL else _not_clean(stopped, how, again.parent)
+    for _ in range(times):
+        after = rng.uniform(0, whole.seconds)
+        out.parent.mkdir()
+        stopped = run(command, world, out, after, how)
+        problem = None if how == signal.SIGKILL else _not_clean(stopped, how, out.parent)
         if problem is None:
-            last = run(command, world, again)
+            last = run(command, world, out)
             problem = f"run again, it ends with {last.code}: {last.said[-500:]}" if last.code else None
-        problem = problem or difference(expected, contents(again.parent))
+        problem = problem or difference(expected, contents(out.parent))
         if problem is not None:
             found.append(Outcome(command.name, after, problem))
-        shutil.rmtree(again.parent)
+        shutil.rmtree(out.parent)
     return found
 
 

@@ -146,15 +146,15 @@ def test_fewer_load_takes_whispers_and_says_what_is_none(tiny: Path, tmp_path: P
     BertForMaskedLM(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1)).save_pretrained(
         tmp_path / "bert"
     )
-    with pytest.raises(FewerError, match="'bert', which is not an attention-based encoder-decoder"):
+    with pytest.raises(FewerError, match=r"'bert' .*, which is not an attention-based encoder-decoder"):
         fewer.load(tmp_path / "bert")
     Wav2Vec2Config().save_pretrained(tmp_path / "ctc")
-    with pytest.raises(FewerError, match="'wav2vec2', which is not an attention-based encoder-decoder"):
+    with pytest.raises(FewerError, match=r"'wav2vec2' .*, which is not an attention-based encoder-decoder"):
         fewer.load(tmp_path / "ctc")
     T5Config(is_encoder_decoder=True).save_pretrained(tmp_path / "t5")
     with pytest.raises(
         FewerError,
-        match="'t5', an encoder-decoder that fewer does not know: its facts",
+        match=r"'t5' .*, an encoder-decoder that fewer does not know: its facts",
     ):
         fewer.load(tmp_path / "t5")
     (tmp_path / "empty").mkdir()

@@ -112,8 +112,6 @@ def read_whisper(folder: Path) -> Whisper | None:
     config = read_json_object(folder / CONFIG)
     if not config.keys() >= MODEL_FIELDS or config.get("activation_function") != "gelu":
         return None
-    if config.get("scale_embedding"):
-        return None
     about = SimpleNamespace(**config)
     check_model(about, str(folder))
     if about.d_model % about.encoder_attention_heads or about.d_model % about.decoder_attention_heads:
