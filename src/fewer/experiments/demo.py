@@ -32,19 +32,19 @@ class Size:
 
     corpus: DemoCorpusConfig = field(default_factory=DemoCorpusConfig)
     labels: int = 300
-    filters: int = 4  # of the convolutions
+    filters: int = 8  # of the convolutions
     encoder: int = 128  # units per direction
     decoder: int = 192
     embedding: int = 96
-    energy: int = 128
+    energy: int = 96
     short: int = 6  # epochs of short answers only, in which attention is learnt
-    epochs: int = 12
+    epochs: int = 13
     lm: int = 320  # units
     lm_parts: int = 6  # quarters of its text that the LM sees
     mini_lstm: int = 50
     ilm_passes: int = 5
     averaged: int = 2000  # utterances in the averages
-    beam: int = 8
+    beam: int = 6
     decodes: int = 5  # of each method, for tuning
     processes: int = 2  # that train together, and that search together
 
@@ -52,6 +52,7 @@ class Size:
 QUICK = Size(
     DemoCorpusConfig.quick(),
     labels=150,
+    filters=4,
     encoder=32,
     decoder=48,
     embedding=32,
@@ -106,7 +107,7 @@ def demo_experiment(corpus: Path, folder: Path, size: Size, seed: int) -> Experi
                 "filters": size.filters,
                 "layers": 2,
                 "size": size.encoder,
-                "input_stack": 3,
+                "input_stack": 4,
                 "pools": [2],
                 "dropout": 0.1,
             },

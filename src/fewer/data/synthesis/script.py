@@ -41,16 +41,16 @@ class DemoCorpusConfig(Config):
     """What to synthesise."""
 
     seed: NonNegativeInt = 1  # of sentences, voices, rooms
-    train: PositiveInt = 7000  # utterances of each set
+    train: PositiveInt = 7500  # utterances of each set
     source_dev: PositiveInt = 200
-    source_test: PositiveInt = 250
-    target_dev: PositiveInt = 250
-    target_test: PositiveInt = 400
+    source_test: PositiveInt = 220
+    target_dev: PositiveInt = 220
+    target_test: PositiveInt = 350
     target_text: PositiveInt = 30_000  # sentences of the target domain, as text only
     words: WholeRange = (4, 14)  # shortest and longest sentence
     dictated: float = Field(default=0.55, ge=0, le=1)  # share of the source's utterances that are answers and notes
     sample_rate: PositiveInt = 16_000  # per second
-    rate: WholeRange = (135, 205)  # words per minute, drawn per utterance
+    rate: WholeRange = (155, 225)  # words per minute, drawn per utterance
     pitch: WholeRange = (25, 75)  # 50: the voice's own
     range: WholeRange = (30, 70)  # of the intonation, 50: the voice's own
     train_room: RoomConfig = RoomConfig()
