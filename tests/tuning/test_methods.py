@@ -164,7 +164,7 @@ def with_other_end(usual: float, other: float) -> tuple[Recorded, Recorded, Meth
     first = Recorded("sf", with_lm_end(channel, usual), ("aed", "lm"))
     second = Recorded("sf", with_lm_end(channel, other), ("aed", "lm"))
     ends = (replace(second.method, identity="end", end_by=("aed",)),)
-    return first, second, replace(first.method, other_ends=ends)
+    return first, second, replace(first.method, end_by=("aed", "lm"), other_ends=ends)
 
 
 def test_the_end_label_is_scored_by_others_where_that_is_better(tmp_path: Path) -> None:

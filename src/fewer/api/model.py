@@ -1,6 +1,5 @@
 """A recogniser with its language models, ready to transcribe."""
 
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from fewer.api.results import NBestLists, TextScores, Transcription, Transcripti
 from fewer.compute.device import Precision, choose_placement
 from fewer.compute.engines import started
 from fewer.compute.engines.engine import Engine, Local
+from fewer.compute.world import processes
 from fewer.data.corpora.given import as_manifest
 from fewer.decoding.decode import decode as decode_set
 from fewer.decoding.parts import parse_share
@@ -160,7 +160,7 @@ class Model:
         if isinstance(audio, Sequence) and not isinstance(audio, str):
             several = [recording(one, sampling_rate, f"audio {number}") for number, one in enumerate(audio)]
             transcripts = [Transcript(name_of(one)) for one in several]
-            if not isinstance(engine, Local) and (engine != "local" or int(os.environ.get("WORLD_SIZE", 1)) > 1):
+            if not isinstance(engine, Local) and (engine != "local" or processes()[1] > 1):
                 return Transcriptions(transcripts, self._by(engine, options, journal, several, transcripts))
             transcriber = Transcriber(self.search, options, journal)
             return Transcriptions(transcripts, transcriber.stream(several, transcripts))

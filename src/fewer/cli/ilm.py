@@ -1,6 +1,5 @@
 """fewer ilm: estimate a recogniser's internal language model."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -27,11 +26,12 @@ def command(
 ) -> None:
     """Estimate a recogniser's internal language model and print its perplexity."""
     import fewer
+    from fewer.compute.world import processes
 
     facts = fewer.estimate_ilm(
         model, out, method, train=train, dev=dev, change=change, engine=engine, device=device, precision=precision
     )
-    if int(os.environ.get("RANK", 0)):
+    if processes()[0]:
         return
     for name, perplexity in facts.get("perplexity", {}).items():
         label, word = perplexity["ppl_label"], perplexity["ppl_word"]

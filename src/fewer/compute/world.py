@@ -58,9 +58,14 @@ class World:
         return values[0]
 
 
+def processes() -> tuple[int, int]:
+    """This process's rank among those that torchrun started, and how many they are."""
+    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
+
 def check_alone(command: str, instead: str) -> None:
     """An error under torchrun, at once, of a command that starts its processes itself."""
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+    if processes()[1] > 1:
         raise FewerError(f"{command} runs in one process: start it without torchrun, and {instead}")
 
 
@@ -79,7 +84,7 @@ def joined(device: str | torch.device = "auto") -> Iterator[World]:
         inside = _chosen(device)
         yield World(distributed.get_rank(), distributed.get_world_size(), inside)
         return
-    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank, size = processes()
     chosen = _chosen(device)
     if size == 1:
         yield alone(chosen)

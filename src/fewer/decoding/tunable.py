@@ -47,10 +47,12 @@ def tuning_method(
     own = {"ilm", "lm"} if system.share and system.ilm is not None else {"ilm"}  # an LM that is mixed is not common
     terms = system.fusion({}, scorers).terms
     others = []
-    for end_by in other_ends(terms, system.end_by(terms)) if ends else ():
+    usual = tuple(system.end_by(terms))
+    for end_by in other_ends(terms, usual) if ends else ():
         other = replace(system, end_scored_by=end_by)
-        others.append(replace(tuning_method(name, other, batches, search, marks, engine), end_by=end_by))
-    return Method(name, terms, decode, rescore, frozenset(own), identity=marks(system), other_ends=tuple(others))
+        others.append(tuning_method(name, other, batches, search, marks, engine))
+    method = Method(name, terms, decode, rescore, frozenset(own), identity=marks(system))
+    return replace(method, end_by=usual, other_ends=tuple(others))
 
 
 def other_ends(terms: Sequence[str], usual: Sequence[str]) -> list[tuple[str, ...]]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fewer.models.lm import read_along
 from fewer.models.ngram import ROOT, Successors, find_child, room_for
 from fewer.models.tree import free_to_ask
 
@@ -88,12 +89,7 @@ class Hotwords(nn.Module):
 
     def log_probs(self, labels: Tensor) -> Tensor:
         """Score of every label at every position, given the labels before it. (B, N) -> (B, N, V)"""
-        state, previous, columns = self.start(len(labels)), torch.full_like(labels[:, 0], -1), []
-        for column in labels.T:
-            scores, state = self.step(state, previous)
-            columns.append(scores)
-            previous = column
-        return torch.stack(columns, dim=1)
+        return torch.stack(list(read_along(self, labels)), dim=1)
 
     def _read(self, state: PhraseState, labels: Tensor) -> PhraseState:
         at = labels.clamp(min=0)

@@ -6,7 +6,7 @@ step-by-step scorer give the same numbers.
 
 import copy
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 from itertools import pairwise
 from typing import Any, Literal, Protocol
 
@@ -214,6 +214,15 @@ def sinusoids(positions: Tensor, size: int) -> Tensor:
     rates = torch.exp(-math.log(10000.0) / max(half - 1, 1) * torch.arange(half, device=positions.device))
     angles = positions[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def read_along(lm: LanguageModel, labels: Tensor) -> Iterator[Tensor]:
+    """Every label's scores at each position in turn, given the labels before it. (B, N) -> (B, V) each"""
+    state, previous = lm.start(len(labels)), torch.full_like(labels[:, 0], -1)
+    for column in labels.T:
+        scores, state = lm.step(state, previous)
+        yield scores
+        previous = column
 
 
 class LmScorer(TreeState):

@@ -10,7 +10,7 @@ A word that the model lacks is charged as soon as it leaves the trie. All ways t
 and the numbers are not normalised over labels.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Literal, NamedTuple
 
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from fewer.config import Config
 from fewer.models.byte_trie import ByteTrie
+from fewer.models.lm import read_along
 from fewer.models.ngram import ROOT, NGram, Successors, find_child, room_for
 
 
@@ -132,19 +133,12 @@ class WordNGram(nn.Module):
 
     def log_probs(self, labels: Tensor) -> Tensor:
         """Score of every label at every position, given the labels before it. (B, N) -> (B, N, V)"""
-        return torch.stack(list(self._steps(labels)), dim=1)
+        return torch.stack(list(read_along(self, labels)), dim=1)
 
     def score(self, labels: Tensor) -> Tensor:
         """Score of each label given the labels before it. (B, N)"""
-        columns = zip(self._steps(labels), labels.T, strict=True)
+        columns = zip(read_along(self, labels), labels.T, strict=True)
         return torch.stack([scores.gather(1, column[:, None]).squeeze(1) for scores, column in columns], dim=1)
-
-    def _steps(self, labels: Tensor) -> Iterator[Tensor]:
-        state, previous = self.start(len(labels)), torch.full_like(labels[:, 0], -1)
-        for column in labels.T:
-            scores, state = self.step(state, previous)
-            yield scores
-            previous = column
 
     def _read(self, state: WordState, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Node, closed and history after the labels. (rows,) each"""

@@ -5,7 +5,7 @@ text has tokens of its own, whatever the recogniser's labels are. What the LM ke
 values) is state, so no word is read twice.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from fewer.data.tokenizer import Tokenizer
 from fewer.errors import FewerError
+from fewer.models.lm import read_along
 from fewer.progress import say
 from fewer.store.hf_lm import HfLm, first_token, has_labels, load_hf_parts, over_labels
 
@@ -134,14 +135,7 @@ class WordwiseLm(nn.Module):
 
     def log_probs(self, labels: Tensor) -> Tensor:
         """Score of every label at every position, given the labels before it. (B, N) -> (B, N, V)"""
-        return torch.stack(list(self._steps(labels)), dim=1)
-
-    def _steps(self, labels: Tensor) -> Iterator[Tensor]:
-        state, previous = self.start(len(labels)), torch.full_like(labels[:, 0], -1)
-        for column in labels.T:
-            scores, state = self.step(state, previous)
-            yield scores
-            previous = column
+        return torch.stack(list(read_along(self, labels)), dim=1)
 
     def _reading(self, row: Row, label: int) -> tuple[History, tuple[int, ...]]:
         """The words before the one that is being said, and its labels, after one more label."""

@@ -38,7 +38,7 @@ class Method:
     subtracted: frozenset[str] = frozenset({"ilm"})
     options: Mapping[str, Any] = field(default_factory=dict)  # of tuning, where they differ from the others'
     identity: str = ""  # fingerprint of all that its decodes depend on but the scales: models, beam, dev set
-    end_by: tuple[str, ...] | None = None  # terms that score the end label; None: the usual ones
+    end_by: tuple[str, ...] = ()  # terms that score the end label
     other_ends: tuple["Method", ...] = ()  # the same with others scoring it; tried where the scales are tuned
 
 
@@ -110,13 +110,20 @@ def tune_all(
         of_method = TuneOptions(**{**dict(options), **method.options})
         of_method = options_of(method.terms, of_method)
         result = tune(decode, method.terms, of_method, metric, method.subtracted)
-        fused = any(result.scales.terms.get(term) for term in ("lm", "ilm"))  # else others have nothing to say
-        for other in method.other_ends if fused else ():
-            result = _with_end(other, result, of_method, metric, place)
+        tried = {_scoring_end(method, result)}
+        for other in method.other_ends:
+            if (rule := _scoring_end(other, result)) not in tried:  # else it would be the same search
+                tried.add(rule)
+                result = _with_end(other, result, of_method, metric, place)
         if place is not None:
             save_result(place, result, of_method, method.name, dev_set)
         results[method.name] = result
     return results
+
+
+def _scoring_end(method: Method, result: TuneResult) -> frozenset[str]:
+    """Those of the terms that score the end label whose scale is not zero."""
+    return frozenset(term for term in method.end_by if result.scales.terms.get(term))
 
 
 def _with_end(
@@ -126,11 +133,16 @@ def _with_end(
 
     One decode at the scales that were chosen before; if it has fewer errors, scales are tuned on from there.
     """
-    assert other.end_by is not None
     say(f"the end scored by {', '.join(other.end_by)}")
-    decode = other.decode
-    if folder is not None:
-        decode = SavedDecodes(decode, folder / "decodes", other.identity, other.end_by)
+    saved = None if folder is None else SavedDecodes(other.decode, folder / "decodes", other.identity, other.end_by)
+    made: dict[Any, list[NBest]] = {}
+
+    def decode(scales: Scales) -> list[NBest]:
+        key = (*scales.terms.items(), scales.length)
+        if key not in made:
+            made[key] = (saved or other.decode)(scales)
+        return made[key]
+
     for budget in (1, MORE):
         update = {"start": before.parameters, "budget": budget, "no_harm": False}
         after = tune(decode, other.terms, options.model_copy(update=update), metric, other.subtracted)

@@ -10,7 +10,7 @@ import torch
 from fewer.compute.engines.engine import Engine, Local
 from fewer.compute.engines.forked import Processes
 from fewer.compute.engines.group import Torchrun
-from fewer.compute.world import joined
+from fewer.compute.world import joined, processes
 from fewer.errors import FewerError
 
 ENGINES = "local, processes:N, torchrun, ray or ray:ADDRESS"
@@ -26,7 +26,7 @@ def started(engine: str | Engine = "local", device: str | torch.device = "cpu") 
         yield engine
         return
     name, _, detail = engine.partition(":")
-    many = int(os.environ.get("WORLD_SIZE", 1)) > 1
+    many = processes()[1] > 1
     if name not in ("local", "processes", "torchrun", "ray") or (detail and name in ("local", "torchrun")):
         raise FewerError(f"--engine {engine} is unknown; write {ENGINES}")
     if many and name in ("processes", "ray"):
@@ -36,8 +36,8 @@ def started(engine: str | Engine = "local", device: str | torch.device = "cpu") 
     if name == "processes":
         if not re.fullmatch("[1-9][0-9]{0,3}", detail):
             raise FewerError(f"--engine {engine}: write the number of processes, such as processes:4")
-        with Processes(int(detail)) as processes:
-            yield processes
+        with Processes(int(detail)) as forks:
+            yield forks
     elif name == "ray":
         from fewer.compute.engines.cluster import Ray
 
