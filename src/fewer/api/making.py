@@ -278,7 +278,7 @@ def estimate_ilm(
     """Estimate a recogniser's internal language model.
 
     Args:
-        model: the recogniser: a folder of `fewer train`, or a Whisper.
+        model: the recogniser: a folder of `fewer train`, or one of transformers.
         out: a folder to write it to.
         method: zero, enc_avg, mini_lstm, …: `fewer ilm --help` lists them; or one of your own (docs/estimator.md).
         train: the recogniser's training set, as in `fewer.decode`; not every method needs it.

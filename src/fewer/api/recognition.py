@@ -151,7 +151,7 @@ def decode(
     """Decode a set: N-best lists with every term's own score. As `fewer.load(model, …).decode(manifest, out, …)`.
 
     Args:
-        model: the recogniser: a Whisper, a folder of `fewer train`, or a bundle of `fewer adapt`.
+        model: the recogniser: one of transformers, a folder of `fewer train`, or a bundle of `fewer adapt`.
         lm, lm_scale, ilm, ilm_scale, words, words_scale, ctc_scale, beam, length_exponent, reward, end_by, base,
             language, task, device, precision: as in `fewer.load`.
         manifest: the utterances: a manifest of `fewer.prepare` or lhotse, a table (.csv, .tsv, .jsonl of NeMo), a
@@ -258,7 +258,7 @@ def tune(
     that are in `out`.
 
     Args:
-        model: the recogniser: a folder of `fewer train`, or a Whisper.
+        model: the recogniser: a folder of `fewer train`, or one of transformers.
         manifest: the dev set, with transcripts; anything that `fewer.decode` takes.
         out: a folder for results, WER surfaces, pools and decodes of each method.
         lm: the external language model.

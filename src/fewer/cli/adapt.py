@@ -10,7 +10,8 @@ from fewer.cli import options
 
 def command(
     model: Annotated[
-        str, typer.Argument(help="The recogniser: a Whisper by its folder or hub name, or a folder of `fewer train`.")
+        str,
+        typer.Argument(help="The recogniser: one of transformers by folder or hub name, or a folder of `fewer train`."),
     ],
     out: Annotated[Path, typer.Argument(help="The bundle: a folder to write.")],
     text: Annotated[

@@ -10,7 +10,10 @@ from fewer.cli import options
 
 def command(
     model: Annotated[
-        str, typer.Argument(help="The recogniser: a folder of `fewer train`, a Whisper, or a bundle of `fewer adapt`.")
+        str,
+        typer.Argument(
+            help="The recogniser: a folder of `fewer train`, one of transformers, or a bundle of `fewer adapt`."
+        ),
     ],
     manifest: Annotated[Path, typer.Argument(help=f"The utterances: {options.SET}.")],
     out: Annotated[Path, typer.Argument(help="The N-best file (.jsonl) to write.")],

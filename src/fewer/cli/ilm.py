@@ -9,7 +9,7 @@ from fewer.cli import options
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
+    model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or one of transformers.")],
     out: Annotated[Path, typer.Argument(help="Folder to write the internal LM to.")],
     method: Annotated[
         str,

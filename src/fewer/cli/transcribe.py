@@ -22,7 +22,8 @@ def command(
         ),
     ],
     model: Annotated[
-        str, typer.Option(help="The recogniser: a bundle of `fewer adapt`, a Whisper, or a folder of `fewer train`.")
+        str,
+        typer.Option(help="The recogniser: a bundle of `fewer adapt`, one of transformers, a folder of `fewer train`."),
     ],
     output: Annotated[
         Literal["text", "json", "srt", "vtt", "tsv"],

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or a Whisper.")],
+    model: Annotated[str, typer.Argument(help="The recogniser: a folder of `fewer train`, or one of transformers.")],
     manifest: Annotated[Path, typer.Argument(help=f"The dev set: {options.SET}.")],
     out: Annotated[Path, typer.Argument(help="Folder for results, WER surfaces, pools and decodes of each method.")],
     lm: options.Lm = None,

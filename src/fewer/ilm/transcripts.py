@@ -47,11 +47,11 @@ def own_transcripts(recogniser: Recogniser, batches: UtteranceBatches, out: Path
         with atomic_write(out) as stream:
             for number, line in enumerate(read_raw_lines(manifest.path)):
                 if number in whole:
-                    print(json.dumps(_with_text(json.loads(line), whole[number]), ensure_ascii=False), file=stream)
+                    print(json.dumps(with_text(json.loads(line), whole[number]), ensure_ascii=False), file=stream)
     engine.wait()
 
 
-def _with_text(cut: dict[str, Any], text: str) -> dict[str, Any]:
+def with_text(cut: dict[str, Any], text: str) -> dict[str, Any]:
     """The line of a manifest with another transcript; what else it says of the speech stays."""
     recording = cut["recording"]["id"] if cut.get("recording") else cut["id"]
     spoken = {"id": cut["id"], "recording_id": recording, "start": 0.0, "duration": cut["duration"]}
