@@ -7,14 +7,13 @@ They are watched: an error of one is raised here, and none outlives this process
 import importlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, cast
 
 import torch
 from torch.distributed import TCPStore
@@ -23,15 +22,9 @@ from fewer.errors import FewerError
 from fewer.files import unwritable
 from fewer.progress import is_shown, show_progress
 
-Result = TypeVar("Result")
-Work = Callable[[int, int], Iterable[Result]]
 HERE = "127.0.0.1"
-RESULT, ERROR, END = range(3)
+DONE = None  # what a process says at its end; else its error
 SERVE = "from fewer.compute.processes import serve; serve()"
-
-
-class Process(Protocol):
-    def kill(self) -> None: ...
 
 
 def together(work: Callable[..., None], processes: int, *args: Any) -> None:
@@ -45,7 +38,7 @@ def together(work: Callable[..., None], processes: int, *args: Any) -> None:
     shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True"}  # the store is here, not in the first of the processes
     shared |= {"OMP_NUM_THREADS": str(max(torch.get_num_threads() // processes, 1))}
 
-    def start(rank: int, far_end: Connection) -> Process:
+    def start(rank: int, far_end: Connection) -> subprocess.Popen[bytes]:
         """It does not hear Ctrl-C: its standard input stays open as long as this process wants it to live."""
         child = subprocess.Popen(
             [sys.executable, "-P", "-c", SERVE],  # -P: no module of the current folder is imported
@@ -61,23 +54,26 @@ def together(work: Callable[..., None], processes: int, *args: Any) -> None:
         child.stdin.flush()
         return child
 
-    for _ in _watched(start, processes):
-        pass
+    _watch(start, processes)
 
 
 def serve() -> None:
-    """What a new process of `together` does."""
+    """What a new process of `together` does; it leaves without a word, since threads left behind may hold locks."""
     job = json.loads(sys.stdin.buffer.readline())
     module, name = job["work"]
-    work = getattr(importlib.import_module(module), name)
+    far_end = Connection(job["end"], readable=False)
     show_progress(job["shown"])
     threading.Thread(target=_end_with_parent, daemon=True).start()
-
-    def once(rank: int, size: int) -> Iterator[None]:
-        work(*job["args"])
-        yield None
-
-    _share(once, 0, 1, Connection(job["end"], readable=False), forked=False)
+    try:
+        getattr(importlib.import_module(module), name)(*job["args"])
+        far_end.send(DONE)
+    except FewerError as error:
+        far_end.send(error)
+    except Exception as error:
+        problem = unwritable(error) if isinstance(error, OSError) else None
+        far_end.send(RuntimeError(traceback.format_exc()) if problem is None else FewerError(problem))
+    finally:
+        os._exit(0)
 
 
 def _end_with_parent() -> None:
@@ -86,9 +82,9 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _watched(start: Callable[[int, Connection], Process], processes: int) -> Iterator[Any]:
-    """Start processes, yield what they send, and raise the first error; at the end none is left."""
-    children: list[Any] = []
+def _watch(start: Callable[[int, Connection], subprocess.Popen[bytes]], processes: int) -> None:
+    """Start processes, wait for all, and raise the first error; at the end none is left."""
+    children: list[subprocess.Popen[bytes]] = []
     ends: list[Connection] = []
     try:
         for rank in range(processes):
@@ -98,51 +94,22 @@ def _watched(start: Callable[[int, Connection], Process], processes: int) -> Ite
             ends.append(end)
         while ends:
             for end in cast(list[Connection], wait(ends)):
-                kind, value = _receive(end)
-                if kind == END:
-                    ends.remove(end)
-                elif kind == ERROR:
-                    raise value
-                else:
-                    yield value
+                if (error := _receive(end)) is not DONE:
+                    raise error
+                ends.remove(end)
     finally:
         for child in children:
             child.kill()
         for child in children:
-            child.join() if hasattr(child, "join") else child.communicate()
+            child.communicate()
 
 
-def _receive(end: Connection) -> tuple[int, Any]:
+def _receive(end: Connection) -> Exception | None:
     try:
-        received: tuple[int, Any] = end.recv()
+        received: Exception | None = end.recv()
     except EOFError:
         raise FewerError(
             "a process that did a part of the work was killed: is there enough memory? Use fewer processes, "
             "and run the same command again"
         ) from None
     return received
-
-
-def _share(work: Work[Any], rank: int, processes: int, far_end: Connection, forked: bool = True) -> None:
-    """One process's part; it leaves without a word, since locks of what prints may be held by threads left behind."""
-    if forked:
-        for stop in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(stop, signal.SIG_IGN)  # the first process decides
-        torch.set_num_threads(1)
-    try:
-        for result in work(rank, processes):
-            far_end.send((RESULT, result))
-        far_end.send((END, None))
-    except FewerError as error:
-        far_end.send((ERROR, error))
-    except OSError as error:
-        if (problem := unwritable(error)) is not None:
-            far_end.send((ERROR, FewerError(problem)))
-        elif forked:  # nobody listens any more
-            pass
-        else:
-            far_end.send((ERROR, RuntimeError(traceback.format_exc())))
-    except Exception:
-        far_end.send((ERROR, RuntimeError(traceback.format_exc())))
-    finally:
-        os._exit(0)
