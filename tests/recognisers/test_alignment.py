@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers.models.whisper.generation_whisper import _dynamic_time_warping, _median_filter
 
-from fewer.recognisers.whisper.alignment import Aligner, alignment_heads, smoothed, warp
+from fewer.recognisers.whisper.alignment import Aligner, alignment_heads, median, smoothed, warp
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser
 from tests.recognisers.tiny import noises
 
@@ -35,7 +35,7 @@ def test_a_clear_diagonal_is_followed() -> None:
 def test_weights_and_times_are_those_of_transformers(whisper: WhisperRecogniser, theirs: Any) -> None:
     samples = noises(1)[0]
     encoded = whisper.listen([samples])
-    aligner = Aligner(whisper.decoder, whisper.prompt, HEADS)
+    aligner = Aligner(whisper.attention, whisper.prompt, HEADS)
     inputs = torch.tensor([[*whisper.prompt, *LABELS]])
     theirs.set_attn_implementation("eager")
     with torch.inference_mode():
@@ -61,3 +61,9 @@ def test_weights_and_times_are_those_of_transformers(whisper: WhisperRecogniser,
 def test_heads_are_the_models_own_or_those_of_the_upper_layers() -> None:
     assert alignment_heads(SimpleNamespace(alignment_heads=[[2, 1], [3, 0]]), 4, 6) == [(2, 1), (3, 0)]
     assert alignment_heads(object(), 4, 2) == [(2, 0), (2, 1), (3, 0), (3, 1)]
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_the_median_is_that_of_sorting(count: int) -> None:
+    values = torch.randn(4, 9, count).round(decimals=1)  # with equal numbers
+    assert torch.equal(median(values.unbind(-1)), values.median(dim=-1).values)

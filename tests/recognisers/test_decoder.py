@@ -1,5 +1,6 @@
 """The decoder gives transformers' logits, and each context what transformers gives when its encoder is changed."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,22 @@ def test_a_constant_says_something_else_to_every_layer(whisper: WhisperRecognise
         for given in (vectors, vectors.flip(0))
     ]
     assert float((says[0] - says[1]).abs().max()) > 0.01
+
+
+def test_logits_in_8_bits_are_exact_where_it_matters(whisper: WhisperRecogniser) -> None:
+    decoder = copy.deepcopy(whisper.decoder).in_precision("int8")
+    hidden = decoder.norm(torch.randn(2, 3, decoder.size))
+    with torch.inference_mode():
+        exact, found, best = decoder.logits(hidden), decoder.next_logits(hidden), decoder.logits(hidden).topk(5).indices
+        torch.testing.assert_close(found.gather(-1, best), exact.gather(-1, best))
+        assert 0 < float((found - exact).norm() / exact.norm()) < 0.03
+        assert torch.equal(whisper.decoder.next_logits(hidden), exact)
+
+
+def test_keys_and_values_in_8_bits_are_about_the_same(whisper: WhisperRecogniser) -> None:
+    layer = copy.deepcopy(whisper.decoder).in_precision("int8").layers[0]
+    states = torch.randn(2, 9, whisper.decoder.size)
+    with torch.inference_mode():
+        found, exact = (torch.cat(one.hear(states)[:2]) for one in (layer, whisper.decoder.layers[0]))
+        assert 0 < float((found - exact).norm() / exact.norm()) < 0.03
+        assert torch.equal(layer.hear_only(states), whisper.decoder.layers[0].hear_only(states))

@@ -10,6 +10,7 @@ from fewer.models.context import ConstantContext, Context, FixedAudioContext
 from fewer.models.encoded import Encoded
 from fewer.models.lm import LmScorer
 from fewer.recognisers.transformers.cache import LEAST
+from fewer.recognisers.transformers.decoder import DecoderLayer
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
@@ -127,3 +128,19 @@ def test_an_internal_lm_is_a_language_model_with_the_scorers_numbers(whisper: Wh
 def test_contexts_of_another_model_are_refused(whisper: WhisperRecogniser) -> None:
     with pytest.raises(ValueError, match="size 7"):
         whisper.scorer({"ilm": ConstantContext(torch.zeros(7))})
+
+
+def test_what_was_heard_is_remembered_if_asked_for(whisper: WhisperRecogniser, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded, heard = whisper.listen(noises(3)), list[int]()
+    hear = DecoderLayer.hear
+    monkeypatch.setattr(DecoderLayer, "hear", lambda *given: heard.append(1) or hear(*given))
+    kept, layers = encoded.remembering(), len(whisper.decoder.layers)
+    expected = [whisper.no_speech(one) for one in (encoded, encoded)]
+    assert len(heard) == 2 * 3 * layers
+    found = [whisper.no_speech(one) for one in (kept, kept)]
+    assert len(heard) == 3 * 3 * layers
+    assert torch.equal(torch.stack(found), torch.stack(expected))
+    part = torch.tensor([2, 0])
+    times = [whisper.times(one.select(part[:1]), [5, 9, 70]) for one in (kept, encoded)]
+    assert times[0] == times[1]
+    assert torch.equal(whisper.no_speech(kept.select(part)), whisper.no_speech(encoded.select(part)))

@@ -82,7 +82,7 @@ class EncodedSet(Sequence[EncodedBatch]):
         ids = [utterance.id for utterance in utterances]
         key = fingerprint(self.marks, *ids)[:32]
         kept = self.kept.get(key, lambda: self._encode(index).tensors())
-        encoded = Encoded(**{name: tensor.to(self.recogniser.device) for name, tensor in kept.items()})
+        encoded = Encoded.of(kept, self.recogniser.device)
         for id, frames in zip(ids, encoded.lengths.tolist(), strict=True):
             if frames < 1:
                 raise FewerError(f"utterance {id} is too short: the encoder leaves no frame of it")

@@ -1,11 +1,22 @@
 """What an encoder says of a batch of utterances."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+
+class Remembering(Protocol):
+    """What a memory of utterances is kept for."""
+
+    def select(self, memory: Any, utterances: Tensor) -> Any:
+        """The memory of the given utterances only."""
+        ...
+
+    def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -15,6 +26,7 @@ class Encoded:
     states: Tensor  # (B, T, D_enc)
     lengths: Tensor  # (B,) int64
     heard: Tensor | None = None  # (B,) how many states attention sees, if more than those of the speech
+    memories: "dict[Remembering, Any] | None" = field(default=None, repr=False, compare=False)  # None: none is kept
 
     def __len__(self) -> int:
         return self.states.shape[0]
@@ -34,12 +46,24 @@ class Encoded:
         named = {"states": self.states, "lengths": self.lengths, "heard": self.heard}
         return {name: tensor for name, tensor in named.items() if tensor is not None}
 
+    @classmethod
+    def of(cls, tensors: Mapping[str, Any], device: torch.device) -> "Encoded":
+        """From what `tensors` gave."""
+        return cls(**{name: tensor.to(device) for name, tensor in tensors.items()})
+
     def select(self, utterances: Tensor) -> "Encoded":
         """The given utterances only, cut to the longest of them."""
         utterances = utterances.to(self.states.device)
         longest = int(self.attended[utterances].max()) if len(utterances) else 0
         heard = None if self.heard is None else self.heard[utterances]
-        return Encoded(self.states[utterances, :longest], self.lengths[utterances], heard)
+        selected = Encoded(self.states[utterances, :longest], self.lengths[utterances], heard)
+        if self.memories is None:
+            return selected
+        return replace(selected, memories={one: one.select(kept, utterances) for one, kept in self.memories.items()})
+
+    def remembering(self) -> "Encoded":
+        """The same, which keeps what contexts prepare of it, for those who ask again: it takes memory."""
+        return replace(self, memories={})
 
 
 def joined(parts: Sequence[Encoded]) -> Encoded:

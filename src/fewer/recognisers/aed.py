@@ -111,7 +111,7 @@ class AedRecogniser(Recogniser):
             return compute()
         key = fingerprint(*(tensor.contiguous().numpy().tobytes() for tensor in (features, lengths)))[:32]
         kept = self.encodings.get(key, lambda: compute().tensors())
-        return Encoded(**{name: tensor.to(self.device) for name, tensor in kept.items()})
+        return Encoded.of(kept, self.device)
 
     def scorer(self, ilms: Mapping[str, Context]) -> Scorer:
         return AedScorer(self.aed, ilms)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fewer.errors import FewerError
+from fewer.models.largest import largest
 from fewer.models.tree import exact, free_to_ask, select_rows
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import Hypothesis, LengthPolicy
@@ -123,13 +124,16 @@ def _extend(
     utterances, width = beam.total.shape
     vocab_size = combined.shape[-1]
     combined = combined.view(utterances, width, vocab_size)
-    combined.masked_fill_(beam.ended[:, :, None], float("-inf"))
+    if free_to_ask(combined):  # by row, which is much faster
+        combined.view(-1, vocab_size).index_fill_(0, beam.ended.flatten().nonzero().flatten(), float("-inf"))
+    else:
+        combined.masked_fill_(beam.ended[:, :, None], float("-inf"))
     combined[:, :, fusion.end].masked_fill_(beam.ended, 0.0)  # an ended hypothesis has one continuation: itself
     beam = _without_stopped(fusion, beam, combined)
     length = torch.where(beam.ended, beam.length, step)
     # Ranks are affine in the score of the next label, so the best labels of a row are the best of `combined`.
     count = min(options.beam, vocab_size)
-    best, labels = combined.topk(count, dim=-1)  # (B, K, count)
+    best, labels = largest(combined, count)  # (B, K, count)
     totals = beam.total[:, :, None] + best
     ranks = options.length.score(totals, length[:, :, None])
     ranks = ranks.masked_fill(beam.rank[:, :, None].isneginf(), float("-inf")).flatten(1)

@@ -252,7 +252,7 @@ class Transcriber:
         ]
         if not loud:
             return found
-        encoded = self.recogniser.listen([windows[index].samples for index in loud])
+        encoded = self.recogniser.listen([windows[index].samples for index in loud]).remembering()
         said = self.recogniser.no_speech(encoded)
         no_speech = None if said is None else said.cpu()
         seconds = torch.tensor([len(windows[index].samples) / self.rate for index in loud])

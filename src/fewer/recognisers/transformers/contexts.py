@@ -29,6 +29,13 @@ class Listening(Context):
     def prepare(self, encoded: Encoded) -> Any:
         """What each layer heard of parts of the utterances. On a GPU all are one part, for as few products as can be;
         on a CPU each is one, so that none is copied when others are done."""
+        if encoded.memories is None:
+            return self._hear(encoded)
+        if self not in encoded.memories:
+            encoded.memories[self] = self._hear(encoded)
+        return encoded.memories[self]
+
+    def _hear(self, encoded: Encoded) -> list[list[Heard]]:
         layers, states, lengths = self.decoder[0].layers, encoded.states, encoded.attended
         if free_to_ask(states):
             parts = [one[None, :length] for one, length in zip(states, lengths.tolist(), strict=True)]

@@ -14,7 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fewer.compute.precision import Int8Linear
 from fewer.errors import FewerError
+from fewer.models.largest import largest
+
+EXACT = 16  # best labels of a row whose logits are computed in float32, whatever the precision
 
 Cross = Callable[[int, Tensor], Tensor]  # (layer, hidden (…, D)) -> what the cross-attention block adds, (…, D)
 SelfAttention = Callable[[int, Tensor], Tensor]  # (layer, queries, keys and values (…, 3·W)) -> (…, W)
@@ -68,6 +72,7 @@ class DecoderLayer(nn.Module):
         self.cross_norm = _copied(getattr(given, layout.cross_norm))
         query, *key_value = _projections(cross)
         self.cross_query, self.cross_key_value = _stacked(query), _stacked(*key_value)
+        self.hearing: nn.Module = self.cross_key_value  # of a whole utterance; maybe in fewer bits
         self.cross_out = _copied(getattr(cross, layout.out))
         self.norm = _copied(getattr(given, layout.feed_forward_norm))
         feed_forward = getattr(given, layout.feed_forward) if layout.feed_forward else given
@@ -77,7 +82,7 @@ class DecoderLayer(nn.Module):
 
     def hear(self, states: Tensor, mask: Tensor | None = None) -> Heard:
         """Keys and values of encoder states. (B, T, D)"""
-        keys, values = self.cross_key_value(states).chunk(2, dim=-1)
+        keys, values = self.hearing(states).chunk(2, dim=-1)
         return Heard(split_heads(keys, self.heads).contiguous(), split_heads(values, self.heads).contiguous(), mask)
 
     def attend(self, hidden: Tensor, heard: Sequence[Heard]) -> Tensor:
@@ -125,6 +130,7 @@ class AttentionDecoder(nn.Module):
         self.output = _copied(output)
         if output.weight is given.embed_tokens.weight:
             self.output.weight = self.embedding.weight
+        self.rough: nn.Module | None = None  # the output layer in fewer bits
         self.vocab_size, self.size = self.output.out_features, self.embedding.embedding_dim
         self.heads, self.head = layers[0].heads, layers[0].head
         self.width = self.heads * self.head
@@ -188,6 +194,25 @@ class AttentionDecoder(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """(…, D) -> (…, V)"""
         return self.output(hidden)
+
+    def next_logits(self, hidden: Tensor) -> Tensor:
+        """The same for a search. In fewer bits, only labels that hardly matter differ. (…, D) -> (…, V)"""
+        if self.rough is None:
+            return self.output(hidden)
+        logits: Tensor = self.rough(hidden)
+        _, best = largest(logits, min(EXACT, self.vocab_size))  # (…, EXACT)
+        exact = (self.output.weight[best] @ hidden.unsqueeze(-1)).squeeze(-1)
+        if self.output.bias is not None:
+            exact += self.output.bias[best]
+        return logits.scatter_(-1, best, exact)
+
+    def in_precision(self, precision: str) -> "AttentionDecoder":
+        """In 8 bits, what a search computes of whole utterances and of all labels; the rest stays as it is."""
+        if precision == "int8":
+            self.rough = Int8Linear(self.output)
+            for layer in self.layers:
+                layer.hearing = Int8Linear(layer.cross_key_value)
+        return self
 
 
 def split_heads(values: Tensor, heads: int) -> Tensor:

@@ -67,7 +67,7 @@ class AttentionLm(InternalLm):
     def step(self, state: LmState, labels: Tensor) -> tuple[Tensor, LmState]:
         """Next label's log-probabilities after reading `labels`, -1 before the first. (rows,) -> (rows, V)"""
         hidden, state = self._read(state, torch.where(labels < 0, self.prompt[-1], labels))
-        return functional.log_softmax(self.decoder.logits(hidden), dim=-1), state
+        return functional.log_softmax(self.decoder.next_logits(hidden), dim=-1), state
 
     def _read(self, state: LmState, labels: Tensor) -> tuple[Tensor, LmState]:
         """(rows,) -> (rows, D)"""

@@ -57,6 +57,7 @@ class AttentionRecogniser(Recogniser):
 
     decoder: AttentionDecoder
     prompt: list[int]  # what the decoder reads before any label
+    attention: Listening
     special_first = False  # the context is asked at every position, the prompt's included
 
     def attend_by(self, decoder: AttentionDecoder) -> None:
@@ -139,7 +140,7 @@ class FamilyRecogniser(AttentionRecogniser):
         self.fingerprint = fingerprint(weights, tokenizer.fingerprint, str(self.prompt))
         given = model.model.decoder
         decoder = AttentionDecoder(model, family.layout, family.positions(given), family.scaled).to(self.device)
-        self.attend_by(decoder)
+        self.attend_by(decoder.in_precision(self.precision))
         bridge = family.bridge(given).float().to(self.device)
         encoder = reduced(model.model.encoder, self.precision).to(self.device)
         self.encoder = Encoder(encoder, bridge, extractor, dict(family.extractor))

@@ -53,7 +53,7 @@ class AttentionScorer:
     def step(self, memory: list[Any], state: ScorerState, labels: Tensor) -> tuple[Tensor, ScorerState]:
         """(rows,) -> (A, rows, V)"""
         hidden, state = self._read(memory, state, torch.where(labels < 0, self.prompt[-1], labels))
-        return functional.log_softmax(self.decoder.logits(hidden), dim=-1), state
+        return functional.log_softmax(self.decoder.next_logits(hidden), dim=-1), state
 
     def reorder(self, state: ScorerState, rows: Tensor) -> ScorerState:
         return ScorerState(state.cache.reordered(rows), select_rows(state.contexts, rows), state.position)

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from fewer.models.encoded import Encoded
 from fewer.recognisers.transformers.contexts import Listening
-from fewer.recognisers.transformers.decoder import AttentionDecoder, split_heads
+from fewer.recognisers.transformers.decoder import join_heads, split_heads
 
 MEDIAN = 7  # encoder states over which weights are smoothed
 STATE = 0.02  # seconds of an encoder state
@@ -32,9 +32,9 @@ def alignment_heads(generation: Any, layers: int, heads: int) -> list[tuple[int,
 class Aligner:
     """Times of a hypothesis's labels."""
 
-    def __init__(self, decoder: AttentionDecoder, prompt: Sequence[int], heads: Sequence[tuple[int, int]]):
-        self.decoder, self.prompt, self.heads = decoder, list(prompt), list(heads)
-        self.attention = Listening(decoder)
+    def __init__(self, attention: Listening, prompt: Sequence[int], heads: Sequence[tuple[int, int]]):
+        self.attention, self.prompt, self.heads = attention, list(prompt), list(heads)
+        self.decoder = attention.decoder[0]
 
     @torch.inference_mode()
     def times(self, encoded: Encoded, labels: Sequence[int]) -> list[tuple[float, float]]:
@@ -58,8 +58,9 @@ class Aligner:
         def cross(index: int, hidden: Tensor) -> Tensor:
             layer = self.decoder.layers[index]
             queries = split_heads(layer.cross_query(layer.cross_norm(hidden)), layer.heads)
-            found[index] = (queries @ memory[0][index].keys.transpose(2, 3)).softmax(-1)[0]  # (all heads, N, T)
-            return self.attention.cross(memory, index, hidden)
+            weights = (queries @ memory[0][index].keys.transpose(2, 3)).softmax(-1)  # (1, all heads, N, T)
+            found[index] = weights[0]
+            return layer.cross_out(join_heads(weights @ memory[0][index].values))
 
         self.decoder.teacher_forced(embedded, cross)
         return torch.stack([found[layer][head] for layer, head in self.heads]).cpu()
@@ -71,28 +72,48 @@ def smoothed(weights: Tensor) -> Tensor:
     weights = (weights - weights.mean(dim=1, keepdim=True)) / deviation.clamp_min(1e-10)
     if weights.shape[2] > MEDIAN // 2:
         weights = functional.pad(weights, (MEDIAN // 2, MEDIAN // 2), mode="reflect")
-        weights = weights.unfold(2, MEDIAN, 1).median(dim=-1).values
+        weights = median(weights.unfold(2, MEDIAN, 1).unbind(-1))
     return weights.mean(0)
+
+
+def median(values: Sequence[Tensor]) -> Tensor:
+    """Of an odd number of tensors, element by element: each round puts the smallest of what is left aside, so that
+    after half of them the smallest is the median. Much faster than sorting, and the same."""
+    rest = list(values)
+    for _ in range(len(rest) // 2):
+        for place in range(len(rest) - 1, 0, -1):
+            low, high = torch.minimum(rest[place - 1], rest[place]), torch.maximum(rest[place - 1], rest[place])
+            rest[place - 1], rest[place] = low, high
+        rest = rest[1:]
+    smallest = rest[0]
+    for other in rest[1:]:
+        smallest = torch.minimum(smallest, other)
+    return smallest
 
 
 def warp(cost: np.ndarray) -> np.ndarray:
     """The first frame of each label on the cheapest monotone path through all labels and frames. (N, T) -> (N,)
 
-    Cells of one antidiagonal depend on earlier ones only, so each is computed at once.
+    Cells of one antidiagonal depend on earlier ones only, so each is computed at once: row d of `total` and `skewed`
+    has the cells (i, d − i).
     """
     labels, frames = cost.shape
-    total = np.full((labels + 1, frames + 1), np.inf)
+    skewed = np.zeros((labels + frames, labels))
+    for label in range(labels):
+        skewed[label : label + frames, label] = cost[label]
+    total = np.full((labels + frames + 1, labels + 1), np.inf)
     total[0, 0] = 0.0
     for diagonal in range(2, labels + frames + 1):
-        i = np.arange(max(1, diagonal - frames), min(labels, diagonal - 1) + 1)
-        j = diagonal - i
-        before = np.minimum(np.minimum(total[i - 1, j - 1], total[i - 1, j]), total[i, j - 1])
-        total[i, j] = cost[i - 1, j - 1] + before
+        low, high = max(1, diagonal - frames), min(labels, diagonal - 1) + 1
+        here, row, before = total[diagonal, low:high], total[diagonal - 1], total[diagonal - 2]
+        np.minimum(row[low - 1 : high - 1], row[low:high], out=here)
+        np.minimum(here, before[low - 1 : high - 1], out=here)
+        here += skewed[diagonal - 2, low - 1 : high - 1]
     starts = np.zeros(labels, dtype=np.int64)
     i, j = labels, frames
     while i > 0 and j > 0:
         starts[i - 1] = j - 1
-        both, label, frame = total[i - 1, j - 1], total[i - 1, j], total[i, j - 1]
+        both, label, frame = total[i + j - 2, i - 1], total[i + j - 1, i - 1], total[i + j - 1, i]
         if both < label and both < frame:
             i, j = i - 1, j - 1
         elif label < both and label < frame:

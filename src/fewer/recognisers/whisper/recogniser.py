@@ -81,7 +81,7 @@ class WhisperRecogniser(AttentionRecogniser):
         self.weights = weights_fingerprint(model)
         family = FAMILIES["whisper"]
         decoder = AttentionDecoder(model, family.layout, family.positions(model.model.decoder))
-        self.attend_by(decoder.to(self.device))
+        self.attend_by(decoder.to(self.device).in_precision(self.precision))
         self.encoder = WhisperEncoder(reduced(model.get_encoder(), self.precision).to(self.device))
         self.no_speech_label = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>; older files: <|nocaptions|>
         self.alignment_heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
@@ -98,7 +98,7 @@ class WhisperRecogniser(AttentionRecogniser):
         self.prompt = start if self.must_detect else prompt_labels(self.languages, tokenizer, language, self.task)
         self.defaults = replace(DEFAULTS, normaliser=_normaliser(self.name, language, self.task))
         self.fingerprint = fingerprint(self.weights, tokenizer.fingerprint, str(self.prompt))
-        self.aligner = Aligner(self.decoder, self.prompt, self.alignment_heads)
+        self.aligner = Aligner(self.attention, self.prompt, self.alignment_heads)
 
     def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
         """Utterances as Whisper hears them; so few in a batch that what the decoder keeps of them has room.
