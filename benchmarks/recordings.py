@@ -283,7 +283,7 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
             "more_deletions": [int(difference.sum()), low, high],
             "lost_windows": sum(count > LOST for count in lost[system]),
             "most_lost": max(lost[system], default=0),
-            "without_lm": sum(s.get("without_lm", False) for found in transcripts[system].values() for s in found),
+            "without_lm": sum("without_lm" in s for found in transcripts[system].values() for s in found),
             "runaways": sum(is_repetitive(s["text"]) for found in transcripts[system].values() for s in found),
         }
     return facts

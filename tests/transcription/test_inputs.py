@@ -9,7 +9,7 @@ import pytest
 
 from fewer.errors import FewerError
 from fewer.transcription.inputs import Input, gather, targets
-from fewer.transcription.transcribe import File
+from fewer.transcription.recording import File
 
 
 def touch(*paths: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_terminal_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_keeps_its_name_in_messages(tmp_path: Path) -> None:
-    from fewer.transcription.transcribe import name_of, opened
+    from fewer.transcription.recording import name_of, opened
 
     file = File(tmp_path / "spool", "standard input")
     assert name_of(file) == "standard input"

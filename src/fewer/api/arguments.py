@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fewer.errors import FewerError
-from fewer.transcription.transcribe import File, Recording, Samples
+from fewer.transcription.recording import File, Recording, Samples
 
 Audio = str | Path | File | np.ndarray | Tensor  # a file, or samples of one channel
 

@@ -24,7 +24,8 @@ from fewer.files import check_output
 from fewer.search.forced import forced_scores
 from fewer.search.nbest import Hypothesis, read_nbest
 from fewer.transcription.divided import stream_by
-from fewer.transcription.transcribe import Recording, TranscribeOptions, Transcriber, name_of, opened
+from fewer.transcription.recording import Recording, name_of, opened
+from fewer.transcription.transcribe import TranscribeOptions, Transcriber
 from fewer.transcription.transcript import Transcript
 
 Task = Literal["transcribe", "translate"]

@@ -8,7 +8,8 @@ from typing import Any
 from fewer.compute.engines.engine import Engine, Work
 from fewer.decoding.system import Search
 from fewer.progress import Bar
-from fewer.transcription.transcribe import Recording, TranscribeOptions, Transcriber, grouped, name_of
+from fewer.transcription.recording import Recording, grouped, name_of
+from fewer.transcription.transcribe import TranscribeOptions, Transcriber
 from fewer.transcription.transcript import Transcript
 
 

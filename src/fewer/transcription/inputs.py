@@ -13,7 +13,7 @@ from fewer.data.corpora.places import walk
 from fewer.data.media import AUDIO
 from fewer.errors import FewerError
 from fewer.files import check_output
-from fewer.transcription.transcribe import File
+from fewer.transcription.recording import File
 from fewer.transcription.transcript import ENDINGS, Output
 
 STANDARD_INPUT = "-"

@@ -5,7 +5,8 @@ is empty if it is silent, or if the recogniser's probability of no speech is hig
 repeats itself; and a window in which it repeats itself or finds no end is cut in two, which are heard anew.
 
 A search with language models may skip speech. So what it found is compared with what is to be heard (`coverage`), and
-a window of which too much is missing is searched again with the recogniser alone. What covers more is kept.
+a window of which too much is missing is searched again with the recogniser alone. What covers more is kept. So is a
+window whose text is clearly of another kind than that of the language model (`foreign`).
 """
 
 import zlib
@@ -18,24 +19,24 @@ import torch
 from torch import Tensor
 
 from fewer.compute.memory import Halving
-from fewer.data.stream import ArrayStream, AudioStream
 from fewer.decoding.identity import identity
 from fewer.decoding.system import Search, System
 from fewer.errors import FewerError
 from fewer.models.encoded import Encoded
 from fewer.progress import Bar, say, warn
-from fewer.search.beam import SearchOptions, beam_search
+from fewer.search.beam import beam_search
 from fewer.search.nbest import Hypothesis
 from fewer.transcription.confidence import with_confidences
 from fewer.transcription.coverage import BETTER, DOUBTFUL, uncovered
+from fewer.transcription.foreign import is_foreign
 from fewer.transcription.journal import Journal, journal_of
-from fewer.transcription.transcript import Segment, Transcript
+from fewer.transcription.recording import Group, Recording, grouped, name_of, opened
+from fewer.transcription.transcript import REASONS, Segment, Transcript, WithoutLm
 from fewer.transcription.windows import Window, cut_windows, halves, is_silent, sounds
 from fewer.transcription.word_times import spelled_words, within
 from fewer.transcription.words import timed
 
 BATCH = 8  # windows that are searched together
-TOGETHER = 600  # seconds of short recordings that make a group
 SHORTEST = 0.1  # seconds; nothing is said in less
 DIVIDED = 8.0  # seconds at least of a window that may be cut in two
 LABELS = 20  # for each second, and as many more, are no window's
@@ -59,27 +60,7 @@ class Found(NamedTuple):
 
     hypothesis: Hypothesis
     times: list[tuple[float, float]] | None = None  # seconds of each label; None: not known
-    without_lm: bool = False  # the recogniser's own, since language models skipped speech
-
-
-@dataclass(frozen=True)
-class Samples:
-    """A recording that is not in a file."""
-
-    samples: Tensor  # one channel in [-1, 1]. (T,)
-    rate: int
-    name: str = "audio"
-
-
-@dataclass(frozen=True)
-class File:
-    """A recording in a file that goes by another name."""
-
-    path: Path
-    name: str  # in messages and in the transcript
-
-
-Recording = str | Path | File | Samples
+    without_lm: WithoutLm | None = None  # why it is the recogniser's own
 
 
 class Incomplete(FewerError):
@@ -110,6 +91,7 @@ class Transcriber:
         alone = System(self.recogniser).fusion({})
         fused = any(scale for term, scale in self.fusion.scales.items() if term not in alone.terms)
         self.alone = alone if fused and options.check else None  # to search again with; None: no need
+        self.lm = search.system.lm if self.fusion.scales.get("lm") else None
         self.rate, able = self.recogniser.sampling_rate, self.recogniser.longest
         self.longest = able if options.longest is None else options.longest
         self.tail = self.longest / 3 if options.search is None else options.search
@@ -142,7 +124,7 @@ class Transcriber:
                 yield from self.stream_group(group, recordings, transcripts, bar)
 
     def stream_group(
-        self, group: "Group", recordings: Sequence[Recording], transcripts: Sequence[Transcript], bar: Bar
+        self, group: Group, recordings: Sequence[Recording], transcripts: Sequence[Transcript], bar: Bar
     ) -> Iterator[int]:
         """The same of one group, whose windows are searched together with no others."""
         waiting: list[tuple[Transcript, Window]] = []
@@ -225,8 +207,8 @@ class Transcriber:
                 where = f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s"
                 if segment.unclear:
                     warn(f"{where}: nothing could be made out")
-                if segment.without_lm:
-                    warn(f"{where}: the language models skipped speech; transcribed without them")
+                if segment.without_lm is not None:
+                    warn(f"{where}: {REASONS[segment.without_lm]}; transcribed without them")
         seconds = sum(len(window.samples) for _, window in waiting) / self.rate
         waiting.clear()
         return round(seconds)
@@ -268,21 +250,28 @@ class Transcriber:
     def _checked(
         self, windows: Sequence[Window], best: Sequence[Hypothesis], encoded: Encoded, limits: Tensor
     ) -> list[Found]:
-        """Where language models skipped speech, the recogniser's own hypothesis if that covers more. limits: (B,)"""
+        """Where language models skipped speech, or know nothing of it, the recogniser's own hypothesis. limits: (B,)"""
         found = [Found(hypothesis) for hypothesis in best]
         if self.alone is None:
             return found
         found = [self._aligned(each, encoded, place) for place, each in enumerate(found)]
         missing = [_missing(window, each, self.rate) for window, each in zip(windows, found, strict=True)]
-        doubtful = [place for place, seconds in enumerate(missing) if seconds > DOUBTFUL]
-        if not doubtful:
+        again: dict[int, WithoutLm] = {}
+        for place, each in enumerate(found):
+            if is_foreign(self.lm, each.hypothesis.tokens):
+                again[place] = "foreign"
+            if missing[place] > DOUBTFUL:
+                again[place] = "skipped"
+        if not again:
             return found
-        rows, options = torch.tensor(doubtful), SearchOptions(self.beam.beam, n_best=1)
+        rows, usual = torch.tensor([*again]), self.recogniser.defaults.search  # not the length policy of the LMs
+        options = replace(usual, beam=self.beam.beam, n_best=1, label_scores=self.options.confidences)
         lists = beam_search(self.alone, encoded.select(rows), limits[rows], options, self.recogniser.tokenizer.decode)
-        for place, (hypothesis, *_) in zip(doubtful, lists, strict=True):
+        for (place, reason), (hypothesis, *_) in zip(again.items(), lists, strict=True):
             if hypothesis.ended and not is_repetitive(hypothesis.text):
-                other = self._aligned(Found(hypothesis, without_lm=True), encoded, place)
-                if _missing(windows[place], other, self.rate) < missing[place] - BETTER:
+                other = self._aligned(Found(hypothesis, without_lm=reason), encoded, place)
+                gained = missing[place] - _missing(windows[place], other, self.rate)
+                if gained > BETTER or (reason == "foreign" and gained >= -BETTER):
                     found[place] = other
         return found
 
@@ -346,26 +335,6 @@ class Transcriber:
         return Segment(window.start / self.rate, window.end / self.rate, no_speech=no_speech)
 
 
-class Group(NamedTuple):
-    """Consecutive recordings whose windows may be searched together."""
-
-    first: int
-    last: int  # exclusive
-    seconds: int
-
-
-def grouped(recordings: Sequence[Recording]) -> list[Group]:
-    """All recordings; what becomes of a group does not depend on who does the others."""
-    groups: list[Group] = []
-    first, seconds = 0, 0
-    for number, recording in enumerate(recordings):
-        seconds += _seconds(recording)
-        if seconds >= TOGETHER or number + 1 == len(recordings):
-            groups.append(Group(first, number + 1, seconds))
-            first, seconds = number + 1, 0
-    return groups
-
-
 def is_repetitive(text: str) -> bool:
     """Whether it says the same over and over: it is compressed far better than text is."""
     spelled = text.encode()
@@ -380,23 +349,3 @@ def _missing(window: Window, found: Found, rate: int) -> float:
     """Seconds of the window's sound that are not transcribed; 0 if that cannot be told."""
     heard = [(first / rate, last / rate) for first, last in sounds(window.samples, rate)]
     return 0.0 if found.times is None else uncovered(found.times, heard)
-
-
-def name_of(recording: Recording) -> str:
-    return recording.name if isinstance(recording, File | Samples) else str(recording)
-
-
-def opened(recording: Recording, rate: int) -> AudioStream | ArrayStream:
-    if isinstance(recording, Samples):
-        return ArrayStream(recording.samples, recording.rate, rate)
-    if isinstance(recording, File):
-        return AudioStream(recording.path, rate, recording.name)
-    return AudioStream(recording, rate)
-
-
-def _seconds(recording: Recording) -> int:
-    """Of a file, as its header says; 0 if it cannot be read."""
-    try:
-        return round(opened(recording, 1).duration)
-    except FewerError:
-        return 0

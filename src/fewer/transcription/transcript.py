@@ -11,6 +11,11 @@ from fewer.transcription.words import Word
 
 Output = Literal["text", "json", "srt", "vtt", "tsv"]
 ENDINGS: dict[str, str] = {"text": ".txt", "json": ".json", "srt": ".srt", "vtt": ".vtt", "tsv": ".tsv"}
+WithoutLm = Literal["skipped", "foreign"]
+REASONS = {
+    "skipped": "the language models skipped speech",
+    "foreign": "the text is of another kind than that of the language models",
+}
 TSV_HEAD = "start\tend\ttext\n"  # as openai/whisper writes it; times in milliseconds
 
 
@@ -24,7 +29,7 @@ class Segment:
     words: tuple[Word, ...] = ()
     no_speech: float | None = None  # the recogniser's probability that nobody speaks
     unclear: bool = False  # something is to be heard, but nothing could be made out
-    without_lm: bool = False  # the language models skipped speech, so this is the recogniser's own text
+    without_lm: WithoutLm | None = None  # why this is the recogniser's own text, if it is
 
     @property
     def text(self) -> str:
@@ -47,8 +52,8 @@ class Segment:
             value["no_speech"] = round(self.no_speech, 4)
         if self.unclear:
             value["unclear"] = True
-        if self.without_lm:
-            value["without_lm"] = True
+        if self.without_lm is not None:
+            value["without_lm"] = self.without_lm
         if self.hypothesis is not None:
             value |= {"score": self.hypothesis.score, "scores": self.hypothesis.scores}
             value["labels"] = self.hypothesis.length
