@@ -1,12 +1,16 @@
 """Files that can be written are told from those that cannot, before and after the work."""
 
 import errno
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fewer.errors import FewerError
-from fewer.files import check_output, locked, unwritable
+from fewer.files import atomic_write, check_output, locked, stop_by, unwritable
 from tests.cli.running import Fewer
 
 
@@ -39,6 +43,31 @@ def test_a_lock_is_had_by_one_at_a_time(tmp_path: Path) -> None:
             assert not second
     with locked(tmp_path / "work", wait=False) as again:
         assert again
+
+
+def test_a_signal_comes_when_a_file_has_its_name_or_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            os.kill(os.getpid(), signal.SIGINT)
+            return work(*arguments, **options)
+
+        return call
+
+    before = signal.signal(signal.SIGINT, lambda *_: stop_by(KeyboardInterrupt()))
+    try:
+        for name in ("replace", "fsync"):
+            with monkeypatch.context() as patch:
+                patch.setattr(os, name, interrupted(getattr(os, name)))
+                with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / name) as stream:
+                    stream.write("all of it")
+            assert (tmp_path / name).read_text() == "all of it"
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", interrupted(Path.unlink))
+            with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "unlink"):
+                raise ValueError
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fsync", "replace"]
 
 
 def test_a_full_disk_is_told_and_other_errors_are_not() -> None:

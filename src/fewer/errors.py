@@ -5,6 +5,9 @@ import re
 LONG = re.compile(r"\S{400,}")  # what a damaged file may hold where a name or a number should be
 
 
+OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "CUDA out of memory")  # RuntimeErrors of torch
+
+
 class FewerError(Exception):
     """A problem the user can mend. The command line prints its message without a traceback.
 
@@ -13,3 +16,20 @@ class FewerError(Exception):
 
     def __init__(self, message: str):
         super().__init__(LONG.sub(lambda found: f"{found[0][:200]}…{found[0][-100:]}", message))
+
+
+class WorkerError(Exception):
+    """An error of another process that nobody foresaw. Its traceback there is a note."""
+
+
+def worker_error(told: str, where: str = "") -> WorkerError:
+    """told: the traceback. where: what the process was doing."""
+    last = told.strip().splitlines()[-1] if told.strip() else "it told nothing"
+    error = WorkerError(f"{last}{where}")
+    error.add_note(told)
+    return error
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether there was too little memory, whoever noticed it."""
+    return isinstance(error, MemoryError) or any(mark in str(error) for mark in OUT_OF_MEMORY)

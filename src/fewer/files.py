@@ -26,6 +26,30 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
         yield files.open(path, mode)
 
 
+_waiting: list[BaseException] = []  # what stops the command when nothing is uninterrupted any more
+_uninterrupted = 0
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM, as the command line handles them (`stop_by`), come after the block."""
+    global _uninterrupted
+    _uninterrupted += 1
+    try:
+        yield
+    finally:
+        _uninterrupted -= 1
+        if _waiting and not _uninterrupted:
+            raise _waiting.pop()
+
+
+def stop_by(error: BaseException) -> None:
+    """Raise it, or as soon as an interruption leaves nothing behind. For handlers of signals."""
+    if not _uninterrupted:
+        raise error
+    _waiting[:] = [error]
+
+
 class AtomicFiles:
     """Several files that take their names together, when all of them are written and on disk, or not at all."""
 
@@ -39,26 +63,28 @@ class AtomicFiles:
         """A temporary file beside `path`."""
         path = Path(path)
         temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            stream = open(temporary, mode, encoding=None if "b" in mode else "utf-8")  # noqa: SIM115
-        except OSError as error:
-            raise cannot_write(path, error) from error
-        self._open.append((path, temporary, stream))
+        with uninterrupted():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                stream = open(temporary, mode, encoding=None if "b" in mode else "utf-8")  # noqa: SIM115
+            except OSError as error:
+                raise cannot_write(path, error) from error
+            self._open.append((path, temporary, stream))
         return stream
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        try:
-            if error is None:
-                self._finish()
-            elif isinstance(error, OSError) and (path := self._mine(error)) is not None:
-                raise cannot_write(path, error) from error
-        finally:
-            for _, temporary, stream in self._open:
-                with contextlib.suppress(OSError):
-                    stream.close()  # what it could not write it tries to write again
-                with contextlib.suppress(OSError):
-                    temporary.unlink(missing_ok=True)
+        with uninterrupted():
+            try:
+                if error is None:
+                    self._finish()
+                elif isinstance(error, OSError) and (path := self._mine(error)) is not None:
+                    raise cannot_write(path, error) from error
+            finally:
+                for _, temporary, stream in self._open:
+                    with contextlib.suppress(OSError):
+                        stream.close()  # what it could not write it tries to write again
+                    with contextlib.suppress(OSError):
+                        temporary.unlink(missing_ok=True)
 
     def _finish(self) -> None:
         for path, _, stream in self._open:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from tests.cli.running import Fewer
 @pytest.fixture
 def calls(tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Four recordings in two groups."""
-    monkeypatch.setattr("fewer.transcription.transcribe.TOGETHER", 4)
+    monkeypatch.setattr("fewer.transcription.recording.TOGETHER", 4)
     folder = tmp_path / "calls"
     folder.mkdir()
     parts = [soundfile.read(path)[0] for path in sorted((tones / "audio").glob("train-*.wav"))]
@@ -39,6 +40,34 @@ def test_processes_transcribe_what_one_transcribes(fewer: Fewer, tones: Path, ca
         shard = f"{part}/2"
         assert fewer("transcribe", calls, *options, "--out", tmp_path / "array", "--shard", shard)[0] == 0
         assert len(contents(tmp_path / "array")) == 2 * part
+
+
+@pytest.mark.parametrize("engine", ["local", "processes:2"])
+def test_a_bug_in_a_worker_is_told_as_any_other(
+    fewer: Fewer, tones: Path, calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    def bug(*_: object, **__: object) -> None:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr("fewer.decoding.decode.beam_search", bug)
+    monkeypatch.setattr("fewer.transcription.transcribe.beam_search", bug)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    out = tmp_path / "out"
+    for arguments in (
+        ("decode", tones / "aed", tones / "dev.jsonl", out / "n.jsonl"),
+        ("transcribe", calls, "--model", tones / "aed", "--out", out),
+    ):
+        code, _, told = fewer(*arguments, "--engine", engine)
+        assert code == 70
+        *_, message, where = told.splitlines()
+        assert message.startswith("fewer: this is a bug in fewer: ")
+        assert "IndexError: list index out of range" in message
+        (report,) = (tmp_path / "temporary").iterdir()
+        assert where == f"the traceback is in {report}; please report it"
+        assert "in bug" in report.read_text()
+        report.unlink()
+        assert [path for path in out.rglob("*") if path.suffix != ".jsonl" or path.name == "n.jsonl"] == []
 
 
 def test_torchrun_divides_files_and_utterances(tones: Path, calls: Path, tmp_path: Path) -> None:

@@ -43,6 +43,15 @@ def test_a_stopped_command_promises_to_go_on_only_if_it_does(
     assert (arguments[0] in RESUMED) == goes_on
 
 
+def test_ctrl_c_before_a_command_begins_is_told_as_any_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fewer.cli.main.app", stop)
+    code, _, told = Fewer(monkeypatch, capsys)("train", "config.yaml", "out")
+    assert code == 130
+    assert told == "fewer: stopped; the same command goes on where it was\n"
+
+
 def test_what_goes_on_is_a_command() -> None:
     assert set(RESUMED) < set(COMMANDS)
 

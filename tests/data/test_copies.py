@@ -122,3 +122,12 @@ def test_a_long_m4a_is_decoded_once_and_sounds_the_same(tmp_path: Path, monkeypa
     for cut, samples in zip(cuts, from_the_start, strict=True):
         np.testing.assert_array_equal(load_audio(cut, 16000).numpy(), samples.numpy())
     assert len(opened) == 1
+
+
+def test_a_remote_folder_cannot_name_files_elsewhere(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.pipe_file("sets/talks/a.jsonl", b"{}\n")
+    bucket.store["/sets/talks/../../../../evil"] = bucket.store["/sets/talks/a.jsonl"]
+    with pytest.raises(FewerError, match=r"s3://sets/talks lists '../../../../evil', which is not in it"):
+        copies.fetched("s3://sets/talks")
+    assert not bucket.fetched
+    assert not list(tmp_path.rglob("evil"))

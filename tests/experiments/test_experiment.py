@@ -89,6 +89,8 @@ def test_the_results_have_a_row_for_each_method_in_order(run: Path) -> None:
         assert (row["ilm_ppl"] is None) == (row["method"] in ("none", "sf"))
         assert (row["wer"]["dev"]["p_vs_sf"] is None) == (row["method"] == "sf")
         assert (run / "pools" / f"{row['method']}.jsonl").exists()
+        told = read_header(run / "decodes" / "dev" / f"{row['method']}.jsonl").info
+        assert told.get("lm") == (None if row["method"] == "none" else "models/lm")  # wherever the run folder is
     assert results["tuned_on"] == "dev"
     assert results["warnings"] == []  # its sentences are too short to be looked for
 

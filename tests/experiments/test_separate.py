@@ -17,8 +17,9 @@ from fewer.training.ngram import estimate
 
 
 def test_it_is_the_lm_that_was_named_last(tones: Path, tmp_path: Path) -> None:
-    recogniser, ilm, dr = load_recogniser(tones / "aed"), tmp_path / "ilm", IlmConfig(method="dr", passes=1, size=4)
-    tokenizer, ngram = recogniser.tokenizer, tmp_path / "bigram.safetensors"
+    recogniser, dr = load_recogniser(tones / "aed"), IlmConfig(method="dr", passes=1, size=4)
+    ilm, ngram = tmp_path / "run" / "ilm" / "aed" / "dr", tmp_path / "run" / "bigram.safetensors"
+    tokenizer = recogniser.tokenizer
     stream = torch.tensor([2, 3, 2, tokenizer.end])
     save_ngram(ngram, estimate(stream, 2, tokenizer.size, tokenizer.end), tokenizer.labels)
     estimate_ilm(tones / "aed", dr, ilm, tones / "train.jsonl", tones / "dev.jsonl")
@@ -26,3 +27,5 @@ def test_it_is_the_lm_that_was_named_last(tones: Path, tmp_path: Path) -> None:
         subtract_lm(tones / "aed", dr, lm, ilm, tones / "dev.jsonl")
         assert isinstance(load_ilm(ilm, recogniser).separate, kind)
     assert (tones / "lm" / WEIGHTS).exists()
+    (tmp_path / "run").rename(tmp_path / "moved")
+    assert isinstance(load_ilm(tmp_path / "moved" / "ilm" / "aed" / "dr", recogniser).separate, NGram)

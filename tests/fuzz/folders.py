@@ -136,27 +136,89 @@ def use_long_lines(place: Path) -> None:
 
 
 @cache
-def family() -> Path:
-    """An encoder-decoder of transformers that is no Whisper."""
-    from tests.recognisers.families import make_model
+def parts() -> Path:
+    """Shards of a decode that are done."""
+    import numpy as np
 
-    folder = room() / "family"
-    make_model(folder, "speech_to_text")
+    from fewer.data.plan import Plan
+    from fewer.decoding.parts import Parts
+    from fewer.search.nbest import Header, Hypothesis, NBest
+
+    folder = room() / "parts"
+    folder.mkdir()
+    header = Header(("aed",), {"aed": 1.0}, info={"beam": 4})
+    plan = Plan(np.array([2, 0, 3, 1, 4]), np.array([0, 2, 4, 5]), 1)
+    Parts.begin(folder / "n.jsonl", "one", header, lambda: plan, on_gpu=False, shared=True)
+    opened = Parts.open(folder / "n.jsonl")
+    hypotheses = (Hypothesis("some words", (3, 4), {"aed": -1.5}, 3, -0.5),)
+    for shard in opened.shards:
+        opened.write(shard, ((int(item), NBest(f"u{item}", hypotheses, "words")) for item in opened.items(shard)))
     return folder
 
 
-def use_family(place: Path) -> None:
-    from fewer.recognisers.loader import load_recogniser
-    from tests.recognisers.tiny import noises
+def use_parts(place: Path) -> None:
+    from fewer.decoding.parts import merge
+    from fewer.errors import FewerError
+    from fewer.search.nbest import read_nbest
 
-    recogniser = load_recogniser(place)
-    recogniser.scorer({})
-    recogniser.listen(noises(1))
+    merge(place / "n.jsonl")
+    try:
+        assert len(list(read_nbest(place / "n.jsonl"))) == 5
+    except FewerError as error:  # what is merged is right
+        raise AssertionError(error) from error
+
+
+@cache
+def hotwords() -> Path:
+    path = room() / "terms.txt"
+    path.write_text("# terms\nab cd\t2.5\ndeed\nbad\t0.5\nABBA\n")
+    return path
+
+
+def use_hotwords(place: Path) -> None:
+    import torch
+
+    from fewer.decoding.system import load_hotwords
+    from tests.fuzz.kind import only
+    from tests.fuzz.kinds import tokenizer
+
+    table = load_hotwords(only(place), tokenizer())
+    assert table.log_probs(torch.randint(2, 8, (2, 9), generator=torch.Generator().manual_seed(1))).isfinite().all()
+
+
+@cache
+def url() -> Path:
+    """A place in a store that is in memory."""
+    import fsspec
+
+    from tests.fuzz.kinds import wav
+
+    fsspec.filesystem("memory").pipe_file("/talks/a.wav", wav().read_bytes())
+    path = room() / "url.txt"
+    path.write_text("memory://talks/a.wav")
+    return path
+
+
+def use_url(place: Path) -> None:
+    """What fsspec makes of a place; it is not asked for what is on other machines."""
+    from fewer.data.copies import fetched, is_remote
+    from fewer.errors import FewerError
+
+    os.environ["XDG_CACHE_HOME"] = str(room() / "cache")
+    name = (place / "url.txt").read_text(errors="surrogateescape")
+    if not is_remote(name) or name.startswith(("http", "ftp", "s3", "gs")):
+        return
+    try:
+        fetched(name)
+    except FewerError as error:  # it names the place
+        raise FewerError(f"{place / 'url.txt'}: {error}") from error
 
 
 def folders() -> Iterator[Kind]:
     yield Kind("sets", sets, use_sets, share=0.6)
     yield Kind("training", training, use_training, share=0.3)
     yield Kind("journal", journal, use_journal, share=0.5)
-    yield Kind("family", family, use_family, "*.json", share=0.1)
+    yield Kind("parts", parts, use_parts, share=0.5)
+    yield Kind("hotwords", hotwords, use_hotwords, share=0.3)
+    yield Kind("url", url, use_url, "*.txt", share=0.3)
     yield Kind("long-lines", long_lines, use_long_lines, share=0.03)

@@ -12,6 +12,7 @@ import torch
 
 from tests.fuzz.folders import folders
 from tests.fuzz.kind import Kind, only, room
+from tests.fuzz.pretrained import pretrained
 
 LABELS = ["</s>", "<unk>", " ", "a", "b", "c", "d", "e"]
 
@@ -354,3 +355,4 @@ def kinds() -> Iterator[Kind]:
     yield Kind("whisper", whisper_folder, use_whisper, "*.json", share=0.2)
     yield Kind("text", texts, use_texts, share=1.0)
     yield from folders()
+    yield from pretrained()

@@ -1,6 +1,8 @@
 """The commands that are killed, in a small world of tones."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -8,6 +10,20 @@ import soundfile
 from tests.experiments.test_experiment import experiment_values
 from tests.kills.tool import Command
 from tests.training.tones import aed_values, lm_values, write_tones, write_yaml
+
+
+def small_demo() -> None:
+    """Let `demo --quick` take seconds: less speech and text, and the paper's methods without those that are trained."""
+    from fewer.data.synthesis.script import DemoCorpusConfig
+    from fewer.experiments import demo
+
+    sizes = {"train": 12, "source_dev": 3, "source_test": 3, "target_dev": 4, "target_test": 4, "target_text": 60}
+    demo.METHODS = ("none", "sf", "zero", "enc_avg", "mini_lstm")
+    demo.QUICK = replace(
+        demo.QUICK, corpus=DemoCorpusConfig(**sizes), labels=60, encoder=8, decoder=8, lm=8, epochs=1, lm_parts=1,
+        ilm_passes=1, beam=2, decodes=2,
+    )  # fmt: skip
+
 
 COMMANDS = [
     Command("train", lambda world, out: ["train", world / "lm.yaml", out]),
@@ -41,8 +57,17 @@ COMMANDS = [
             *("--method", "sf", "--method", "zero", "--budget", 3),
         ],
     ),
-    Command("run", lambda world, out: ["run", world / "run.yaml", out], slow=True),
-    Command("demo", lambda world, out: ["demo", out, "--quick"], slow=True),
+    Command("run", lambda world, out: ["run", world / "run.yaml", out]),
+    Command("demo", lambda world, out: ["demo", out, "--quick"], prepare=small_demo),
+    Command("demo --quick", lambda world, out: ["demo", out, "--quick"], slow=True),
+    Command(
+        "Ray worker",
+        lambda world, out: [
+            *("decode", world / "aed", world / "train.jsonl", out / "n.jsonl", "--beam", 6, "--engine", "ray"),
+        ],
+        slow=True,
+        worker="ray::_Actor",
+    ),
 ]
 
 
@@ -58,5 +83,13 @@ def make_world(folder: Path) -> Path:
     for name, values in (("aed", aed_values(folder)), ("lm", lm)):
         write_yaml(folder / f"{name}.yaml", {**values, "checkpoint_minutes": 0.0})
         train_model(parse_train_config(values, f"{name}.yaml"), folder / name)
-    write_yaml(folder / "run.yaml", experiment_values(folder))
+    write_yaml(folder / "run.yaml", _small_experiment(folder))
     return folder
+
+
+def _small_experiment(folder: Path) -> dict[str, Any]:
+    values = experiment_values(folder)
+    for part in (values["recognisers"]["aed"], values["lms"]["lm"]):
+        part["train"] |= {"sub_epochs": 3, "checkpoint_minutes": 0.0}
+    rows = [{"method": method} for method in ("none", "sf", "zero", "mini_lstm")]
+    return {**values, "rows": rows, "tuning": {**values["tuning"], "budget": 2}}

@@ -36,6 +36,8 @@ def finish(command: Command, world: Path, out: Path) -> Ended:
     said = out.parent.parent / f"said-{os.getpid()}"
     sys.stdout, sys.stderr = open(os.devnull, "w"), open(said, "w", buffering=1)  # noqa: SIM115 (a fork's own)
     os.dup2(sys.stderr.fileno(), 2)
+    if command.prepare is not None:
+        command.prepare()
     sys.argv = ["fewer", *map(str, command.arguments(world, out))]
     code = 0
     try:

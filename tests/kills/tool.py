@@ -1,12 +1,15 @@
-"""Kills or stops commands at random moments, runs them again, and compares what they leave with an undisturbed run."""
+"""Kills or stops commands at random moments, runs them again, and compares what they leave with an undisturbed run.
+
+Commands are forks of a process that has imported everything, so that the moments are those of their work.
+"""
 
 import hashlib
-import json
+import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +24,17 @@ from fewer.files import is_leftover
 FEWER = (sys.executable, "-P", "-c", "from fewer.cli.main import main; main()")
 STOP_SECONDS = 15.0  # in which a command has stopped after SIGINT or SIGTERM, on a busy machine
 ENDS = {signal.SIGINT: (130, -signal.SIGINT), signal.SIGTERM: (143, -signal.SIGTERM)}  # negative: before it had begun
-NOTES = ("train.log", "run.json", "seconds.json", "curves.jsonl")  # say when, and how long it took
+NOTES = ("train.log", "run.json", "seconds.json")  # say when, and how long it took
+TIMES = {  # ends of names -> what these files say of times
+    "curves.jsonl": rb'"seconds": [0-9.]+',
+    "index": rb'"mtime_ns": \d+',  # of a manifest
+    "results.json": rb'"seconds": \{[^}]*\}',
+    "report.html": rb".*id=.data.|</script>.*",  # all but its data
+}
+LOOK = 0.02  # seconds between two looks at a process
+
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(["tests.kills.imported"])
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,8 @@ class Command:
     name: str
     arguments: Callable[[Path, Path], list[object]]  # the world that it reads, the output folder -> its arguments
     slow: bool = False  # takes more than some seconds
+    prepare: Callable[[], None] | None = None  # called first, in the process of the command
+    worker: str | None = None  # not the command is killed but a process below it whose name begins so; it goes on
 
 
 @dataclass(frozen=True)
@@ -49,32 +64,79 @@ class Ended:
     code: int  # as subprocess has it
     said: str  # on standard error
     seconds: float  # from the signal, or from its start
+    signalled: bool = False
 
 
 def run(
     command: Command, world: Path, out: Path, after: float | None = None, how: signal.Signals = signal.SIGKILL
 ) -> Ended:
     """Run it. after: seconds at which it gets the signal, if it lives that long."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored, also by the command
-    process = subprocess.Popen(
-        [*FEWER, *map(str, command.arguments(world, out))],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        start_new_session=True,
-        text=True,
-    )
-    began = time.monotonic()
+    said = out.parent.parent / f"said-{time.monotonic_ns()}"
+    arguments = list(map(str, command.arguments(world, out)))
+    process: Any = _forks.Process(target=_call, args=(arguments, command.prepare, said))
+    process.start()
+    began, signalled = time.monotonic(), False
+    process.join(after)
+    if process.is_alive():
+        if command.worker is None:
+            _signal(process, how)
+            began, signalled = time.monotonic(), True
+        else:
+            signalled = _kill_worker(process, command.worker)
+        process.join()
+    seconds, text = time.monotonic() - began, said.read_text(errors="replace") if said.exists() else ""
+    said.unlink(missing_ok=True)
+    return Ended(process.exitcode, text, seconds, signalled)
+
+
+def _call(arguments: list[str], prepare: Callable[[], None] | None, said: Path) -> None:
+    """The command, in a session of its own as if started from a terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until it begins
+    os.setsid()
+    for stream, name in ((1, os.devnull), (2, str(said))):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), stream)
+    if prepare is not None:
+        prepare()
+    sys.argv = ["fewer", *arguments]
+    from fewer.cli.main import main
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    main()
+
+
+def _signal(process: Any, how: signal.Signals) -> None:
     try:
-        _, said = process.communicate(timeout=after)
-    except subprocess.TimeoutExpired:
-        began = time.monotonic()
         if how == signal.SIGTERM:
-            process.terminate()
+            os.kill(process.pid, how)
         else:
             os.killpg(process.pid, how)  # as a terminal does it
-        _, said = process.communicate()
-    return Ended(process.returncode, said, time.monotonic() - began)
+    except ProcessLookupError:  # it has no session yet
+        os.kill(process.pid, how)
+
+
+def _kill_worker(process: Any, name: str) -> bool:
+    """Kill the newest process below it that has this name, as soon as there is one; whether there was."""
+    while process.is_alive():
+        if found := [pid for pid, called in _below(process.pid) if called.startswith(name)]:
+            os.kill(max(found), signal.SIGKILL)
+            return True
+        process.join(LOOK)
+    return False
+
+
+def _below(pid: int) -> list[tuple[int, str]]:
+    """The processes that a process has started, and those that these have; with their names."""
+    parents, names = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            names[int(folder.name)] = (folder / "cmdline").read_text(errors="replace")
+        except (OSError, ValueError, IndexError):  # it has just ended
+            continue
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return [(child, names.get(child, "")) for child in found - {pid}]
 
 
 def kills(
@@ -91,22 +153,32 @@ def kills(
     for _ in range(times):
         after = rng.uniform(0, whole.seconds)
         out.parent.mkdir()
-        stopped = run(command, world, out, after, how)
-        problem = None if how == signal.SIGKILL else _not_clean(stopped, how, out.parent)
-        if problem is None:
-            last = run(command, world, out)
-            problem = f"run again, it ends with {last.code}: {last.said[-500:]}" if last.code else None
-        problem = problem or difference(expected, contents(out.parent))
+        problem = _problem(command, world, out, after, how) or difference(expected, contents(out.parent))
         if problem is not None:
             found.append(Outcome(command.name, after, problem))
         shutil.rmtree(out.parent)
     return found
 
 
-def _not_clean(stopped: Ended, how: signal.Signals, folder: Path) -> str | None:
-    """What is wrong about how a command stopped."""
+def _problem(command: Command, world: Path, out: Path, after: float, how: signal.Signals) -> str | None:
+    """Kill it and, unless it goes on by itself, run it again; what is wrong about how it ended."""
+    stopped = run(command, world, out, after, how)
+    if command.worker is not None:
+        if not stopped.signalled:
+            return "it ended before a worker could be killed"
+        return f"it ended with {stopped.code}: {stopped.said[-500:]}" if stopped.code else None
     if stopped.code == 0:  # it was faster
         return None
+    problem = None if how == signal.SIGKILL else _not_clean(stopped, how, out.parent)
+    if problem is None:
+        last = run(command, world, out)
+        done = "is there already" in last.said  # a bundle, which was complete when the command was killed
+        problem = f"run again, it ends with {last.code}: {last.said[-500:]}" if last.code and not done else None
+    return problem
+
+
+def _not_clean(stopped: Ended, how: signal.Signals, folder: Path) -> str | None:
+    """What is wrong about how a command stopped."""
     if stopped.code not in ENDS[how]:
         return f"it ended with {stopped.code}: {stopped.said[-500:]}"
     if stopped.seconds > STOP_SECONDS:
@@ -141,7 +213,8 @@ def _hash(path: Path) -> str:
     if path.parent.name == "checkpoints":  # its facts say how long training took
         tensors = {name: tensor.numpy().tobytes() for name, tensor in load_file(path).items()}
         return hashlib.sha256(repr(sorted(tensors.items())).encode()).hexdigest()
-    if path.name == "results.json":
-        value: dict[str, Any] = json.loads(path.read_text())
-        return hashlib.sha256(json.dumps({k: v for k, v in value.items() if k != "seconds"}).encode()).hexdigest()
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    content = path.read_bytes()
+    for suffix, what in TIMES.items():
+        if path.name.endswith(suffix):
+            content = re.sub(what, b"", content, flags=re.DOTALL)
+    return hashlib.sha256(content).hexdigest()

@@ -77,6 +77,8 @@ class AdaptOptions(Config):
 def adapt(model: str, out: str | Path, options: AdaptOptions) -> BundleFacts:
     """Make the bundle `out`; returns what its bundle.json says. Killed, the same call goes on where it was."""
     out = Path(out)
+    if out.exists():
+        _remove_given_up(out)  # of a call that was killed when the bundle was complete
     refuse_existing(out)
     _check(model, options)
     adaptation = Adaptation(model, options)
@@ -141,7 +143,8 @@ class Adaptation:
             **facts,
             **kept,
         )
-        return write_bundle(out, bundle, {names[term]: path for term, path in parts.items() if path is not None})
+        sources = {names[term]: path for term, path in parts.items() if path is not None}
+        return write_bundle(out, bundle, sources, self.work / "bundle")
 
     def _lm(self) -> tuple[Path | None, dict[str, Any]]:
         options = self.options
@@ -343,7 +346,7 @@ def workspace(out: Path, identity: str) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _remove_given_up(out: Path, work: Path) -> None:
+def _remove_given_up(out: Path, work: Path | None = None) -> None:
     """Remove what adapting `out` with other options left behind, unless a process works there."""
     for other in out.parent.glob(f".{glob.escape(out.name)}.{DIGITS * '[0-9a-f]'}.partial"):
         if other != work:

@@ -219,14 +219,17 @@ def _load_base(folder: Path, facts: BundleFacts, base: str | Path | None, placem
     return load_recogniser(source, facts.language, facts.task, placement=placement)
 
 
-def write_bundle(out: str | Path, facts: BundleFacts, parts: Mapping[str, Path]) -> BundleFacts:
+def write_bundle(
+    out: str | Path, facts: BundleFacts, parts: Mapping[str, Path], temporary: Path | None = None
+) -> BundleFacts:
     """Write the folder, complete or not at all, and return what it says.
 
-    parts: what the bundle names, and where those files and folders are.
+    parts: what the bundle names, and where those files and folders are. temporary: the folder's name until it is
+    complete, on the same disk.
     """
     out = Path(out)
     refuse_existing(out)
-    temporary = out.with_name(f".{out.name}.tmp{os.getpid()}")
+    temporary = temporary or out.with_name(f".{out.name}.tmp{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)

@@ -19,12 +19,11 @@ from fewer.cli import COMMANDS, RESUMED
 from fewer.cli.methods import MethodsCommand
 from fewer.compute.bfloat16 import limit_onednn
 from fewer.config import printable, shortened
-from fewer.errors import FewerError
-from fewer.files import unwritable
+from fewer.errors import FewerError, is_out_of_memory
+from fewer.files import stop_by, unwritable
 from fewer.progress import say, show_progress
 
 STOPPED, TERMINATED, BUG = 130, 143, 70  # exit codes: Ctrl-C, SIGTERM, an error that nobody foresaw (EX_SOFTWARE)
-NO_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "CUDA out of memory")  # RuntimeErrors of torch
 LONGEST_LINE = 2000  # characters of a message
 app = typer.Typer(
     add_completion=False,
@@ -70,17 +69,20 @@ def options(
 def main() -> None:
     """Entry point: errors meant for the user come as one message and exit code 1."""
     limit_onednn()
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, lambda *_: stop_by(SystemExit(TERMINATED)))
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, or a caller's own
+        signal.signal(signal.SIGINT, lambda *_: stop_by(KeyboardInterrupt()))
     try:
         app()
     except FewerError as error:
         lines = [shortened(printable(line), LONGEST_LINE) for line in str(error).splitlines()]
         print("fewer: " + "\n".join(lines), file=sys.stderr)
         sys.exit(1)
-    except SystemExit as ended:  # as which typer lets Ctrl-C through
-        if ended.code in (STOPPED, TERMINATED):
-            goes_on = "; the same command goes on where it was" if sys.argv[1] in RESUMED else ""
-            print(f"fewer: stopped{goes_on}", file=sys.stderr)
+    except KeyboardInterrupt:  # typer lets it through only before it has begun
+        _stop(STOPPED)
+    except SystemExit as ended:
+        if isinstance(ended.code, int) and ended.code in (STOPPED, TERMINATED):
+            _stop(ended.code)
         raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -91,15 +93,17 @@ def main() -> None:
         print(f"fewer: {problem}", file=sys.stderr)
         sys.exit(1)
     except Exception as error:
-        if not isinstance(error, MemoryError) and not any(mark in str(error) for mark in NO_MEMORY):
+        if not is_out_of_memory(error):
             report_bug(error)
         print("fewer: out of memory; use a smaller model, beam or batch, or a larger machine", file=sys.stderr)
         sys.exit(1)
 
 
-def _terminate(*_: object) -> NoReturn:
-    """Leave as after Ctrl-C: temporary files, locks and child processes are cleaned up on the way."""
-    sys.exit(TERMINATED)
+def _stop(code: int) -> NoReturn:
+    """After Ctrl-C or SIGTERM; temporary files, locks and child processes were cleaned up on the way here."""
+    goes_on = "; the same command goes on where it was" if sys.argv[1:2] and sys.argv[1] in RESUMED else ""
+    print(f"fewer: stopped{goes_on}", file=sys.stderr)
+    sys.exit(code)
 
 
 def report_bug(error: Exception) -> NoReturn:

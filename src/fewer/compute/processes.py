@@ -18,7 +18,7 @@ from typing import Any, cast
 import torch
 from torch.distributed import TCPStore
 
-from fewer.errors import FewerError
+from fewer.errors import FewerError, is_out_of_memory, worker_error
 from fewer.files import unwritable
 from fewer.progress import is_shown, show_progress
 
@@ -70,8 +70,10 @@ def serve() -> None:
     except FewerError as error:
         far_end.send(error)
     except Exception as error:
-        problem = unwritable(error) if isinstance(error, OSError) else None
-        far_end.send(RuntimeError(traceback.format_exc()) if problem is None else FewerError(problem))
+        if isinstance(error, OSError) and (problem := unwritable(error)) is not None:
+            far_end.send(FewerError(problem))
+        else:
+            far_end.send(MemoryError() if is_out_of_memory(error) else worker_error(traceback.format_exc()))
     finally:
         os._exit(0)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import soundfile
 
+from fewer.config import shortened, shown
 from fewer.data.media import MediaFile
 from fewer.errors import FewerError
 from fewer.files import TEMPORARY, fingerprint, locked, user_cache
@@ -31,27 +32,33 @@ def is_remote(name: str | Path) -> bool:
 def fetched(name: str | Path) -> Path:
     """A local copy of a remote file, or of all files in a remote folder; one that has changed is fetched anew."""
     url = REMOTE.sub(r"\1://", str(name), count=1)
+    if not url.isprintable():
+        raise FewerError(f"{shown(url)} is not the address of a file: it has characters that none has")
     system, place = _file_system(url)
     try:
         about = system.info(place)
         folder = about["type"] == "directory"
         files = sorted(system.find(place)) if folder else [place]
+        names = [file[len(place) :].lstrip("/") for file in files]  # in the folder; of a file, empty
         marks = [fingerprint(url, *(_marks(system.info(file)) for file in files))]
     except FileNotFoundError as error:
         raise FewerError(f"there is no {url}") from error
     except Exception as error:  # every store has its own
-        raise FewerError(f"cannot read {url}: {error}") from error
+        raise FewerError(f"cannot read {url}: {_why(error)}") from error
+    if outside := [name for name in names if ".." in name.split("/")]:
+        raise FewerError(f"{url} lists {shown(outside[0])}, which is not in it; nothing was fetched")
 
     def fetch(target: Path) -> None:
         try:
-            for file in files:
-                local = target / file[len(place) :].lstrip("/") if folder else target
+            for file, inside in zip(files, names, strict=True):
+                local = target / inside
                 local.parent.mkdir(parents=True, exist_ok=True)
                 system.get_file(file, str(local))
         except Exception as error:
-            raise FewerError(f"cannot fetch {url}: {error}") from error
+            raise FewerError(f"cannot fetch {url}: {_why(error)}") from error
 
-    return _kept(marks[0], url.rstrip("/").rpartition("/")[2], fetch)
+    called = url.rstrip("/").rpartition("/")[2]
+    return _kept(marks[0], "copy" if called in ("", ".", "..") else called, fetch)
 
 
 def decoded(path: str) -> Path:
@@ -78,8 +85,12 @@ def _file_system(url: str) -> tuple[Any, str]:
         return found
     except ImportError as error:  # it says which package is missing
         raise FewerError(f"{url}: {error}") from error
-    except ValueError as error:
-        raise FewerError(f"{url}: {error}; fsspec does not know such places") from error
+    except Exception as error:  # every store has its own
+        raise FewerError(f"{url}: {_why(error)}; fsspec does not know such places") from error
+
+
+def _why(error: Exception) -> str:
+    return shortened(" ".join((str(error) or repr(error)).split()), 300)
 
 
 def _marks(about: dict[str, Any]) -> str:

@@ -15,15 +15,16 @@ from typing import Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, TypeAdapter
+from torch import Tensor
 
-from fewer.config import parse_config
+from fewer.config import parse_config, parse_json
 from fewer.data.lines import read_raw_lines
 from fewer.data.plan import Items, Plan
 from fewer.errors import FewerError
 from fewer.files import atomic_write, locked, read_json, write_json
 from fewer.progress import say
-from fewer.search.nbest import Header, NBest, header_line, nbest_line
+from fewer.search.nbest import Header, NBest, header_line, nbest_line, parse_header, parse_nbest
 from fewer.store.checkpoint import load_tensors, save_tensors
 
 SHARDS = 256  # that a set is divided into, if they do not become too small …
@@ -107,12 +108,18 @@ class Parts:
         folder = folder_of(out)
         if not (folder / "job.json").exists():
             raise FewerError(f"{out}: there are no shards to merge ({folder / 'job.json'} is missing)")
-        return Parts(folder, parse_config(_Job, read_json(folder / "job.json"), folder / "job.json"))
+        parts = Parts(folder, parse_config(_Job, read_json(folder / "job.json"), folder / "job.json"))
+        if len(parts.groups) != parts.job.batches or sum(map(len, parts.groups)) != parts.job.utterances:
+            raise FewerError(f"{folder}: job.json does not fit plan.safetensors; delete the folder to decode anew")
+        return parts
 
     @cached_property
     def groups(self) -> list[Items]:
         """The utterances of each batch."""
-        tensors, _ = load_tensors(self.folder / "plan.safetensors", f"delete {self.folder} to decode anew")
+        path = self.folder / "plan.safetensors"
+        tensors, _ = load_tensors(path, f"delete {self.folder} to decode anew")
+        if not _is_plan(tensors):
+            raise FewerError(f"{path} does not divide the utterances into batches; delete {self.folder} to decode anew")
         return np.split(tensors["items"].numpy(), tensors["starts"][1:-1].numpy())
 
     @property
@@ -161,9 +168,30 @@ class Parts:
             yield ready.pop(line)
 
     def _read(self, shard: int) -> dict[int, bytes]:
-        first, *rest = read_raw_lines(self.path(shard))
-        lines: list[int] = json.loads(first)
+        """Its lists by their lines in the manifest, checked as every N-best file is."""
+        path = self.path(shard)
+        first, *rest = read_raw_lines(path)
+        lines = parse_json(_LINES, first, f"{path}, line 1")
+        if lines != sorted(self.items(shard).tolist()) or len(rest) != len(lines):
+            raise FewerError(f"{path} does not hold the utterances of its shard; delete it, and decode again")
+        for number, line in enumerate(rest, start=2):
+            parse_nbest(line, f"{path}, line {number}")
         return dict(zip(lines, rest, strict=True))
+
+
+_LINES = TypeAdapter(list[int])
+
+
+def _is_plan(tensors: dict[str, Tensor]) -> bool:
+    """Whether every utterance is in one batch, and no batch is empty."""
+    if tensors.keys() != {"items", "starts"}:
+        return False
+    items, starts = tensors["items"], tensors["starts"]
+    if any(one.ndim != 1 or one.dtype != torch.int64 for one in (items, starts)) or len(starts) < 2:
+        return False
+    if starts[0] != 0 or starts[-1] != len(items) or bool((starts[1:] <= starts[:-1]).any()):
+        return False
+    return torch.equal(items.sort().values, torch.arange(len(items)))
 
 
 def folder_of(out: Path) -> Path:
@@ -180,8 +208,10 @@ def merge(out: str | Path) -> int:
             f"{out}: {len(missing)} of {len(parts.shards)} shards are missing (numbers {named}); run the same "
             "`fewer decode` again, with the --shard that did not finish or without --shard"
         )
+    first = parts.job.header.encode() + b"\n"
+    parse_header(parts.folder / "job.json", first)
     with atomic_write(out, "wb") as stream:
-        stream.write(parts.job.header.encode() + b"\n")
+        stream.write(first)
         stream.writelines(parts.in_order())
     shutil.rmtree(parts.folder)
     return parts.job.utterances

@@ -19,6 +19,7 @@ from fewer.data.synthesis.script import DemoCorpusConfig
 from fewer.experiments.attention import write_attention
 from fewer.experiments.config import ExperimentConfig
 from fewer.experiments.experiment import Experiment
+from fewer.locks import exclusive
 from fewer.progress import say
 from fewer.report.page import write_report
 from fewer.report.tables import write_tables
@@ -75,7 +76,8 @@ def demo(folder: str | Path = "demo", quick: bool = False, seed: int = 1, device
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # nets so small gain nothing from more, and lose much where others want the cores too
     try:
-        return _demo(folder, quick, seed, device)
+        with exclusive(folder):  # its corpus and the page are outside of the run folder, which has a lock of its own
+            return _demo(folder, quick, seed, device)
     finally:
         torch.set_num_threads(threads)
 

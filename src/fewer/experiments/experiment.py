@@ -36,14 +36,7 @@ from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource, NG
 from fewer.experiments.layers import train_values
 from fewer.experiments.results import results_of_run
 from fewer.experiments.separate import subtract_lm
-from fewer.files import (
-    atomic_write,
-    fingerprint,
-    is_leftover,
-    read_json,
-    read_json_object,
-    write_json,
-)
+from fewer.files import atomic_write, fingerprint, is_leftover, read_json, read_json_object, write_json
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
@@ -346,6 +339,10 @@ class Experiment:
             lists = with_ilm(system, united([list(read_nbest(source)) for source in sources]), lambda: batches)
         return second_pass_method(row.key, system, lists, marks)
 
+    def _inside(self, path: Path) -> str:
+        """A path as the run's files tell it: wherever the run folder is, they are the same."""
+        return str(path.relative_to(self.folder) if path.is_relative_to(self.folder) else path)
+
     def scales(self, row: Row) -> Scales:
         return self._tuned(row).multiplied
 
@@ -357,6 +354,7 @@ class Experiment:
         system, options = self._tuned_system(row), SearchOptions(self.config.beam, scales.length)
         sources = [self.folder / "decodes" / set_name / f"{name}.jsonl" for name in row.second_pass]
         info: dict[str, Any] = {"identity": fingerprint(self._marks(system, set_name), *sources)}
+        info |= {name: self._inside(Path(path)) for name, path in system.names.items()}
         wanted = header(system, scales.terms, options, info)
         if path.exists():
             there = read_header(path)

@@ -174,11 +174,12 @@ def _without_labels(hypothesis: Hypothesis) -> dict[str, Any]:
 
 def _first(path: str | Path, lines: Iterator[bytes]) -> Header:
     for line in lines:
-        return _header(path, line)
+        return parse_header(path, line)
     raise FewerError(f"{path} is empty; an N-best file starts with a header line")
 
 
-def _header(path: str | Path, line: bytes) -> Header:
+def parse_header(path: str | Path, line: bytes) -> Header:
+    """The header from its line. path: the file that it is the first line of."""
     if FORMAT.encode() not in line:
         raise FewerError(f"{path}: the first line is not a {FORMAT} header; is this an N-best file of `fewer decode`?")
     try:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fewer.errors import FewerError
+from fewer.files import read_json_object
 from fewer.hugging_face import loading
 from fewer.progress import quiet_loading
 
@@ -127,19 +128,30 @@ def load_hf_text_lm(source: str | Path) -> tuple[HfLm, HfTextTokenizer]:
 def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
     """The model, and its tokenizer if there is one."""
     try:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise FewerError("Hugging Face LMs need transformers: pip install 'fewer[hf]'") from error
-    with loading(source, f"{source} is not a causal language model that transformers can load"), quiet_loading(source):
+    files, unusable = Path(source), f"{source} is not a causal language model that transformers can load"
+    with loading(source, f"{unusable} ({files / 'config.json'})"), quiet_loading(source):
+        if (files / "config.json").exists():
+            read_json_object(files / "config.json")
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    with loading(source, f"{unusable} (config.json, generation_config.json and weights)"), quiet_loading(source):
         model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
+            source, config=config, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
         )
-        local = Path(source).is_dir()
-        if local and not any((Path(source) / name).exists() for name in TOKENIZER_FILES):
-            return model, None
+    if files.is_dir() and not any((files / name).exists() for name in TOKENIZER_FILES):
+        return model, None
+    named = f"{files / 'tokenizer.json'} (or vocab.json, tokenizer_config.json)"
+    with loading(source, f"{named} is not a tokenizer that transformers can load"), quiet_loading(source):
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        used = tokenizer.get_vocab().keys() - tokenizer.get_added_vocab().keys()  # of text; added ones may be unused
+        largest = max(tokenizer.convert_tokens_to_ids(list(used)), default=0)
     if tokenizer.eos_token_id is None:
-        raise FewerError(f"{source}: its tokenizer names no end-of-text token")
+        raise FewerError(f"{named} names no end-of-text token")
+    largest, rows = max(largest, first_token(tokenizer), tokenizer.eos_token_id), model.config.vocab_size
+    if largest >= rows:
+        raise FewerError(f"{named} has a token {largest}, but the model only {rows} tokens; is it of another model?")
     return model, tokenizer
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -161,7 +161,7 @@ class Tuned(_Facts):
     parameters: dict[str, float] = Field(default={})
     trials: list[TunedTrial] = Field(default=[])
     converged: bool | None = None  # None: not known
-    end_by: tuple[str, ...] | None = Field(default=None, min_length=1)
+    end_by: tuple[Literal["aed", "lm", "ilm", "words", "ctc"], ...] | None = Field(default=None, min_length=1)
 
     @property
     def multiplied(self) -> Scales:

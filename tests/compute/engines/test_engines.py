@@ -13,7 +13,7 @@ import pytest
 from fewer.compute.engines import started
 from fewer.compute.engines.engine import Engine, Local, Work
 from fewer.compute.engines.forked import Processes
-from fewer.errors import FewerError
+from fewer.errors import FewerError, WorkerError
 from fewer.progress import warn
 
 forks = pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")
@@ -83,14 +83,22 @@ def check_failures(engine: Engine, tmp_path: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         if shard == 3:
             raise ZeroDivisionError("a bug")
+        if shard > 5:
+            raise MemoryError
 
     results: dict[int, Any] = {}
-    with pytest.raises(FewerError, match=r"(?s)2 shards failed 3 times; all others are done.*ZeroDiv") as caught:
+    bug = r"^ZeroDivisionError: a bug \(the square of 3; 2 shards failed 3 times; all others are done\)"
+    with pytest.raises(WorkerError, match=bug) as caught:
         results.update(engine.map(Squares(failing), range(6)))
-    assert "the square of 2: its " in str(caught.value)
-    assert "the square of 3: Traceback" in str(caught.value)
+    assert "in failing" in caught.value.__notes__[0]  # the traceback
     assert sorted(results) == [0, 1, 4, 5]
     assert len(list(tmp_path.glob("2-*"))) == len(list(tmp_path.glob("3-*"))) == 3
+    with pytest.raises(FewerError, match="shards failed 3 times; all others are done, and the same") as lost:
+        list(engine.map(Squares(failing), [*range(3), *range(6, 9)]))
+    told = str(lost.value).splitlines()
+    assert len(told) <= 3
+    assert "the square of" in told[1]
+    assert "memory" in told[1]
 
 
 @pytest.mark.parametrize("engine", ENGINES[1:], indirect=True)

@@ -9,11 +9,11 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from fewer.compute.bfloat16 import VARIABLE
-from fewer.compute.engines.engine import DONE, FAILED, REFUSED, Attempts, Engine, Work, attempt
+from fewer.compute.engines.engine import DONE, FAILED, LOST, REFUSED, Attempts, Engine, Work, attempt
 from fewer.errors import FewerError
 from fewer.progress import tell_again, warn
 
-LOST = "its worker or node was lost; is there enough memory?"
+GONE = "its worker or node was lost; is there enough memory?"
 SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # no reports; workers as urgent as any other
 SECONDS = 5.0  # until an address that does not answer is given up
 
@@ -84,16 +84,16 @@ class Ray(Engine):
                 kind, value = self._answer(reference)
                 if kind == REFUSED:
                     raise value
-                if kind == FAILED and (value == LOST):
+                if kind == LOST and value == GONE:
                     self._drop(actor)
                     actor = self._start(work)
                     if shard is not None:
-                        warn(f"{work.name(shard)}: {LOST} It is done again by another one")
+                        warn(f"{work.name(shard)}: {GONE} It is done again by another one")
                     asked[actor.ready.remote()] = actor, None
                 if shard is not None:
                     if kind == DONE:
                         yield shard, value
-                    elif attempts.failed(shard, value):
+                    elif attempts.failed(shard, kind, value):
                         waiting.append(shard)
                 if waiting and actor not in (busy for busy, _ in asked.values()):
                     shard = waiting.popleft()
@@ -107,7 +107,7 @@ class Ray(Engine):
         try:
             answer = self.ray.get(reference)
         except (self.ray.exceptions.RayActorError, self.ray.exceptions.ObjectLostError):
-            return FAILED, LOST
+            return LOST, GONE
         except self.ray.exceptions.RayTaskError as error:
             return FAILED, str(error)
         if answer is None:  # it is ready

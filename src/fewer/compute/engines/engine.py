@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 
-from fewer.errors import FewerError
+from fewer.config import first_of
+from fewer.errors import FewerError, is_out_of_memory, worker_error
 from fewer.files import unwritable
 from fewer.progress import collected
 
-DONE, REFUSED, FAILED = range(3)  # what became of a shard
+DONE, REFUSED, LOST, FAILED = range(4)  # what became of a shard: LOST with its worker, FAILED by a bug
 ATTEMPTS = 3  # after which a shard is given up
-SHOWN = 5  # failed shards that a message tells of in full
+NO_MEMORY = "its worker was out of memory; use fewer or larger workers"
 
 
 class Work(ABC):
@@ -76,7 +77,8 @@ class Local(Engine):
 
 
 def attempt(work: Work, shard: int, arguments: tuple[Any, ...]) -> tuple[int, Any, list[tuple[int, str]]]:
-    """In a worker: a shard's result, an error of the user's, which would come again, or any other failure; messages."""
+    """In a worker: a shard's result, an error of the user's, which would come again, or the traceback of any other one;
+    messages."""
     with collected() as messages:
         try:
             return DONE, work(shard, *arguments), messages
@@ -86,7 +88,9 @@ def attempt(work: Work, shard: int, arguments: tuple[Any, ...]) -> tuple[int, An
             if (problem := unwritable(error)) is not None:
                 return REFUSED, FewerError(problem), messages
             return FAILED, traceback.format_exc(), messages
-        except Exception:
+        except Exception as error:
+            if is_out_of_memory(error):
+                return LOST, NO_MEMORY, messages
             return FAILED, traceback.format_exc(), messages
 
 
@@ -94,23 +98,24 @@ class Attempts:
     """How often the shards of a job were tried; what fails three times is given up, and the others are done."""
 
     def __init__(self, work: Work):
-        self.work, self.counts, self.given_up = work, dict[int, int](), dict[int, str]()
+        self.work, self.counts = work, dict[int, int]()
+        self.given_up = dict[int, tuple[int, str]]()  # shard -> how it ended, and why
 
-    def failed(self, shard: int, problem: str) -> bool:
-        """Note it; whether to try again."""
+    def failed(self, shard: int, kind: int, problem: str) -> bool:
+        """Note it; whether to try again. problem: a sentence of one that is LOST, the traceback of one that FAILED."""
         self.counts[shard] = self.counts.get(shard, 0) + 1
         if self.counts[shard] < ATTEMPTS:
             return True
-        self.given_up[shard] = problem
+        self.given_up[shard] = kind, problem
         return False
 
     def check(self) -> None:
-        """At the end: an error that names what was given up."""
+        """At the end: an error that names what was given up; that of a bug has the traceback."""
         if not self.given_up:
             return
-        told = [f"{self.work.name(shard)}: {problem.strip()}" for shard, problem in list(self.given_up.items())[:SHOWN]]
-        rest = f"\nand {len(self.given_up) - SHOWN} more" if len(self.given_up) > SHOWN else ""
-        raise FewerError(
-            f"{len(self.given_up)} shards failed {ATTEMPTS} times; all others are done, and the same command goes on "
-            f"with these:\n" + "\n".join(told) + rest
-        )
+        count = f"{len(self.given_up)} shards failed {ATTEMPTS} times; all others are done"
+        for shard, (kind, problem) in self.given_up.items():
+            if kind == FAILED:
+                raise worker_error(problem, f" ({self.work.name(shard)}; {count})")
+        told = [f"{self.work.name(shard)}: {problem}" for shard, (_, problem) in self.given_up.items()]
+        raise FewerError(f"{count}, and the same command goes on with these:\n{first_of(told)}")

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 
-from fewer.compute.engines.engine import DONE, FAILED, REFUSED, Attempts, Engine, Work, attempt
+from fewer.compute.engines.engine import DONE, LOST, REFUSED, Attempts, Engine, Work, attempt
 from fewer.errors import FewerError
 from fewer.progress import tell_again
 
@@ -46,7 +46,7 @@ class Processes(Engine):
                         yield child.shard, value
                     elif kind == REFUSED:
                         raise value
-                    elif attempts.failed(child.shard, value):
+                    elif attempts.failed(child.shard, kind, value):
                         waiting.append(child.shard)
                     if child.dead:
                         child.end()
@@ -85,7 +85,7 @@ class _Child:
             kind, value, messages = self.pipe.recv()
         except (EOFError, OSError):
             self.dead = True
-            return FAILED, DEAD
+            return LOST, DEAD
         tell_again(messages)
         return kind, value
 

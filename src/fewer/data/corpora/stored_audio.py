@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ BLOCK = 1 << 18  # samples of each channel that are mixed at a time
 
 
 class StoredAudio:
-    """Files in one folder. What is there already stays, so that preparing a set again changes nothing."""
+    """Files in one folder, named by the content that they were made of. What is there already stays, so that preparing
+    a set again changes nothing."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -41,9 +43,9 @@ class StoredAudio:
         header = read_header(path)
         if not isinstance(header, AudioHeader) or header.channels == 1:
             return path  # what cannot be read is told later, with the utterance
-        state = path.stat()
-        name = hashlib.blake2b(f"{path} {state.st_size} {state.st_mtime_ns}".encode(), digest_size=12).hexdigest()
-        mixed = self.folder / f"{name}.flac"
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=12))
+        mixed = self.folder / f"{digest.hexdigest()}.flac"
         if not mixed.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             with (

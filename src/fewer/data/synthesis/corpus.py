@@ -23,7 +23,7 @@ from fewer.data.synthesis.room import Samples, record
 from fewer.data.synthesis.script import PARTS, SPOKEN, DemoCorpusConfig, Utterance, plan, sentences, text_of
 from fewer.data.synthesis.speech import Delivery, check_voices, speak, voices
 from fewer.errors import FewerError
-from fewer.files import atomic_write, fingerprint, read_json, write_json
+from fewer.files import atomic_write, fingerprint, read_json_object, write_json
 from fewer.progress import Bar
 
 BABBLE = len(PARTS)  # numbers the stream of random numbers behind the babble; the parts have 0, 1, ...
@@ -83,7 +83,7 @@ def _claim(folder: Path, config: DemoCorpusConfig) -> None:
     mark = fingerprint(config.model_dump_json(), *made_by)
     path = folder / "corpus.json"
     if path.exists():
-        if read_json(path).get("fingerprint") != mark:
+        if read_json_object(path).get("fingerprint") != mark:
             raise FewerError(
                 f"{folder} holds a corpus made with other settings or by another version ({path}); "
                 "delete the folder or choose another one"

@@ -89,7 +89,7 @@ def _synthesise(text: str, voice: Voice, delivery: Delivery) -> bytes:
         if library.espeak_Initialize(SYNCHRONOUS, 0, str(data).encode(), DO_NOT_EXIT) != ESPEAK_RATE:
             long = f" (a path of more than {LONGEST_PATH} letters: install into a shorter one)"
             long = long if len(str(data)) > LONGEST_PATH else ""
-            raise FewerError(f"espeak-ng cannot read its data in {data}{long}; {INSTALL}")
+            raise FewerError(f"espeak-ng has too little memory, or cannot read its data in {data}{long}; {INSTALL}")
         library.espeak_SetSynthCallback(callback)
         if not (data / "voices" / "!v" / voice.variant).is_file():
             raise FewerError(f"espeak-ng has no voice variant {voice.variant!r} in {data}; {INSTALL}")
