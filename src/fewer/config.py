@@ -20,9 +20,9 @@ SHOWN_ERRORS, SHOWN_CHARS = 3, 80  # complaints in a message; characters of a va
 
 
 class Config(BaseModel):
-    """Base of every configuration: frozen, and an unknown key is an error."""
+    """Base of every configuration: frozen, and an unknown key is an error. Prepared when it is first used."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 Kind = TypeVar("Kind", bound=BaseModel)

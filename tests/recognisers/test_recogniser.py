@@ -1,5 +1,6 @@
 """Loading a Whisper, what it hears, what it reads first, and what it never says."""
 
+import copy
 import shutil
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import fewer
 from fewer.data.batches import UtteranceConfig
 from fewer.data.manifest import Manifest
 from fewer.data.tokenizers import load_tokenizer
+from fewer.data.whisper_encoder import WhisperEncoder
 from fewer.decoding.decode import decode
 from fewer.decoding.system import System
 from fewer.errors import FewerError
@@ -226,3 +228,21 @@ def test_errors_are_counted_by_the_normaliser_of_what_it_writes(tmp_path: Path) 
     assert load_whisper(folder, "de").defaults.normaliser == "basic"
     (folder / "normalizer.json").write_text('{"colour": "color"}')
     assert load_whisper(folder, "en").defaults.normaliser == f"english:{folder / 'normalizer.json'}"
+
+
+def test_silence_behind_the_speech_in_groups(whisper: WhisperRecogniser) -> None:
+    exact, grouped = (WhisperEncoder(copy.deepcopy(whisper.encoder.module), merged) for merged in (1, 4))
+    mel = whisper.features(noises(1)[0])
+    with torch.inference_mode():
+        for positions, error in ((exact.module.embed_positions.weight, 0.1), (torch.zeros(1), 1e-3)):
+            for encoder in (exact, grouped):
+                encoder.module.embed_positions.weight[:] = (
+                    positions  # without positions, a group is what its states are
+                )
+            expected, found = (encoder.windows([mel])[0] for encoder in (exact, grouped))
+            speech = (len(mel) + 1) // 2
+            assert found.shape == expected.shape
+            assert float((found - expected)[:speech].norm() / expected[:speech].norm()) < error
+            assert float((found - expected).norm() / expected.norm()) < error
+        full = torch.randn(2 * exact.states, mel.shape[1]).clamp(-1, 1)
+        torch.testing.assert_close(grouped.windows([full]), exact.windows([full]), atol=1e-5, rtol=1e-4)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 Module = TypeVar("Module", bound=nn.Module)
+WEIGHTS = 63  # steps from zero to the largest weight of an output
 LEAST = 1e-12  # smallest number that is divided by
 FLOATS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -28,13 +29,13 @@ class Int8Linear(nn.Module):
     """A linear layer of 8-bit products: a scale for each output, and one for each row of the input.
 
     torch has one scale for all rows, so each row is divided by its largest number before, and its outputs are
-    multiplied by it. Inputs have 7 bits, since CPUs without VNNI add two products in 16 bits.
+    multiplied by it. Weights have 7 bits, since CPUs without VNNI add two products in 16 bits.
     """
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
         weight = linear.weight.detach().float()  # (out, in)
-        step = weight.abs().amax(dim=1).clamp_min(LEAST) / 127
+        step = weight.abs().amax(dim=1).clamp_min(LEAST) / WEIGHTS
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that its successor is another package
             whole = torch.quantize_per_channel(weight, step, torch.zeros_like(step, dtype=torch.long), 0, torch.qint8)
@@ -45,6 +46,6 @@ class Int8Linear(nn.Module):
         """(…, in) -> (…, out)"""
         rows = inputs.reshape(-1, inputs.shape[-1])
         largest = rows.abs().amax(dim=1, keepdim=True).clamp_min_(LEAST)  # (n, 1)
-        outputs: Tensor = torch.ops.quantized.linear_dynamic(rows / largest, self.packed, True).mul_(largest)
+        outputs: Tensor = torch.ops.quantized.linear_dynamic(rows / largest, self.packed, False).mul_(largest)
         outputs = outputs if self.bias is None else outputs.add_(self.bias)
         return outputs.view(*inputs.shape[:-1], -1)

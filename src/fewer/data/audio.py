@@ -7,15 +7,10 @@ whose commands hold the names of files (for .sph, and for sources of type `comma
 import io
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lhotse import MonoCut
-from lhotse.audio import AudioSource
-from lhotse.augmentation import AudioTransform
-from lhotse.augmentation import Resample as ResampleTransform
-from lhotse.cut import Cut
 from torch import Tensor
 
 from fewer.data.copies import decoded, fetched
@@ -25,11 +20,16 @@ from fewer.data.media import UNREADABLE, MediaFile, open_audio, why_unreadable
 from fewer.data.resampling import is_ordinary, resample
 from fewer.errors import FewerError
 
+if TYPE_CHECKING:  # lhotse takes as long to import as a short file takes
+    from lhotse import MonoCut
+    from lhotse.audio import AudioSource
+    from lhotse.cut import Cut
+
 LATE = 30.0  # seconds of a file that cannot be sought in, from which on it is decoded once and for all
 TOLERANCE = 0.1  # seconds that a cut may reach beyond the end of its file: transcripts' times are rounded
 
 
-def load_audio(cut: Cut, sampling_rate: int, speed: float = 1.0) -> Tensor:
+def load_audio(cut: "Cut", sampling_rate: int, speed: float = 1.0) -> Tensor:
     """The cut's samples in [-1, 1], resampled, and `speed` times as fast (pitch moves with it). -> (T,) float32"""
     samples = _read(cut)
     if problem := sample_problem(samples):
@@ -52,13 +52,15 @@ def rate_problem(rate: int) -> str | None:
     return f"a sampling rate of {rate} Hz; rates from {LOWEST_RATE:,} to {HIGHEST_RATE:,} Hz can be read"
 
 
-def where(cut: Cut) -> str:
+def where(cut: "Cut") -> str:
     """How errors name an utterance: its id and its file."""
     return f"utterance {cut.id} ({_file(cut)})"
 
 
-def _read(cut: Cut) -> np.ndarray:
+def _read(cut: "Cut") -> np.ndarray:
     """The cut's samples as the manifest means them. (T,) float32"""
+    from lhotse import MonoCut
+
     if not isinstance(cut, MonoCut) or not cut.has_recording:
         raise FewerError(
             f"utterance {cut.id}: expected a cut of one channel with a recording, found {type(cut).__name__}"
@@ -85,8 +87,10 @@ def _read(cut: Cut) -> np.ndarray:
     return samples[: cut.num_samples]
 
 
-def _transforms(cut: MonoCut) -> list[Any]:
+def _transforms(cut: "MonoCut") -> list[Any]:
     """What lhotse would do to the audio after reading it."""
+    from lhotse.augmentation import AudioTransform
+
     listed = cut.recording.transforms or []
     found = [one if isinstance(one, AudioTransform) else AudioTransform.from_dict(one) for one in listed]
     for transform in found:
@@ -95,8 +99,10 @@ def _transforms(cut: MonoCut) -> list[Any]:
     return found
 
 
-def _read_segment(cut: MonoCut, source: AudioSource, transforms: list[Any]) -> np.ndarray:
+def _read_segment(cut: "MonoCut", source: "AudioSource", transforms: list[Any]) -> np.ndarray:
     """The stretch of one channel that becomes the cut, and what the transforms make of it."""
+    from lhotse.augmentation import Resample as ResampleTransform
+
     rate, start, duration = cut.sampling_rate, cut.start, cut.duration
     for transform in reversed(transforms):
         start, duration = transform.reverse_timestamps(offset=start, duration=duration, sampling_rate=cut.sampling_rate)
@@ -125,6 +131,8 @@ def _read_segment(cut: MonoCut, source: AudioSource, transforms: list[Any]) -> n
 
 def _transformed(transform: Any, samples: np.ndarray, rate: int) -> np.ndarray:
     """(T,) -> (T',); by lhotse, unless the ratio of two rates is such that its resampler needs too much memory."""
+    from lhotse.augmentation import Resample as ResampleTransform
+
     if isinstance(transform, ResampleTransform):
         source, target = transform.source_sampling_rate, transform.target_sampling_rate
     else:
@@ -143,7 +151,7 @@ def _at_any_place(file: str | io.BytesIO, start: float) -> Any:
     return open_audio(decoded(file))
 
 
-def _opened(source: AudioSource) -> str | io.BytesIO:
+def _opened(source: "AudioSource") -> str | io.BytesIO:
     """What soundfile can open."""
     if source.type == "memory":
         return io.BytesIO(source.source)
@@ -161,7 +169,7 @@ def _reason(file: str, error: Exception) -> str:
     return f"{why_unreadable(error)}; {hint}"
 
 
-def _file(cut: Cut) -> str:
+def _file(cut: "Cut") -> str:
     if not getattr(cut, "has_recording", False):
         return "no recording"
     source = cut.recording.sources[0]

@@ -12,11 +12,10 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
-from lhotse.cut import Cut
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -26,6 +25,9 @@ from fewer.data.statistics import differences
 from fewer.errors import FewerError
 from fewer.files import atomic_write, fingerprint, read_json, write_json
 from fewer.progress import Bar
+
+if TYPE_CHECKING:
+    from lhotse.cut import Cut
 
 SHARD = 100  # utterances in one file
 SHAPE = {"dim", "frame_shift"}  # what cache.json says besides what the features depend on
@@ -39,7 +41,7 @@ class Cuts(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-Extract = Callable[[Cut, float], Tensor]  # a cut and a speed to features (T, F)
+Extract = Callable[["Cut", float], Tensor]  # a cut and a speed to features (T, F)
 
 
 class FeatureCache:
@@ -123,7 +125,7 @@ class FeatureCache:
             if not self.shard_file(speed, shard).exists()
         ]
 
-    def write_shard(self, speed: float, shard: int, cuts: list[Cut], extract: Extract, bar: Bar) -> None:
+    def write_shard(self, speed: float, shard: int, cuts: "list[Cut]", extract: Extract, bar: Bar) -> None:
         parts = []
         for cut in cuts:
             features = extract(cut, speed).to("cpu", self.dtype)

@@ -3,7 +3,6 @@
 import math
 
 import torch
-from lhotse.features.kaldi.layers import Wav2LogFilterBank, Wav2MFCC
 from torch import Tensor, nn
 
 from fewer.data.extractor import (
@@ -37,6 +36,8 @@ class KaldiFeatures(FeatureExtractor):
     """Kaldi's MFCC or log-mel filter bank as lhotse computes them, without dither."""
 
     def __init__(self, config: MfccConfig | LogMelConfig):
+        from lhotse.features.kaldi.layers import Wav2LogFilterBank, Wav2MFCC
+
         super().__init__()
         self.dim, self.sampling_rate = config.dim, config.sampling_rate
         self.shift = int(SHIFT * config.sampling_rate)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from lhotse.cut import Cut
 from torch import Tensor
 
 from fewer.data.audio import load_audio, where
@@ -23,6 +23,9 @@ from fewer.data.reading import one_thread
 from fewer.data.statistics import Normaliser, Statistics
 from fewer.errors import FewerError
 from fewer.progress import Bar, progress
+
+if TYPE_CHECKING:
+    from lhotse.cut import Cut
 
 
 class RawFeatures:
@@ -61,11 +64,11 @@ class RawFeatures:
         """Seconds from one frame to the next."""
         return self.extractor.frame_shift if self.cache is None else self.cache.frame_shift
 
-    def read(self, cut: Cut, speed: float = 1.0) -> Tensor:
+    def read(self, cut: "Cut", speed: float = 1.0) -> Tensor:
         """(T, F) float32"""
         return self.compute(cut, speed) if self.cache is None else self.cache.read(cut.id, speed)
 
-    def compute(self, cut: Cut, speed: float = 1.0) -> Tensor:
+    def compute(self, cut: "Cut", speed: float = 1.0) -> Tensor:
         """From the audio. (T, F) float32"""
         samples = load_audio(cut, self.config.sampling_rate, speed)
         try:
@@ -138,7 +141,7 @@ class FeatureReader:
         """The features of audio at `sampling_rate`. (samples,) -> (T, F)"""
         return self.normalise(self.raw.extractor(samples))
 
-    def read(self, cut: Cut, speed: float = 1.0) -> Tensor:
+    def read(self, cut: "Cut", speed: float = 1.0) -> Tensor:
         """The cut's features at `speed` times the speed. (T, F) float32"""
         features = self.raw.read(cut, speed)
         self._check(features.shape[1])

@@ -6,11 +6,11 @@ interpolated from a smaller one; the results agree within 3e-5, because lhotse c
 """
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
 import torch
-from lhotse.augmentation.resample import Resample
 from torch import Tensor
 
 WIDTH = 32  # zero crossings on either side: within 0.2 % up to 90 % of the lower Nyquist frequency
@@ -38,7 +38,9 @@ def is_ordinary(ratio: Fraction) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _resampler(source: int, target: int) -> Resample:
+def _resampler(source: int, target: int) -> Callable[[Tensor], Tensor]:
+    from lhotse.augmentation.resample import Resample
+
     return Resample(source, target, lowpass_filter_width=WIDTH, rolloff=ROLLOFF)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fewer.compute.precision import Int8Linear
+from fewer.compute.precision import Int8Linear, reduced
 from fewer.errors import FewerError
 from fewer.models.largest import largest
 
@@ -72,7 +72,6 @@ class DecoderLayer(nn.Module):
         self.cross_norm = _copied(getattr(given, layout.cross_norm))
         query, *key_value = _projections(cross)
         self.cross_query, self.cross_key_value = _stacked(query), _stacked(*key_value)
-        self.hearing: nn.Module = self.cross_key_value  # of a whole utterance; maybe in fewer bits
         self.cross_out = _copied(getattr(cross, layout.out))
         self.norm = _copied(getattr(given, layout.feed_forward_norm))
         feed_forward = getattr(given, layout.feed_forward) if layout.feed_forward else given
@@ -82,7 +81,7 @@ class DecoderLayer(nn.Module):
 
     def hear(self, states: Tensor, mask: Tensor | None = None) -> Heard:
         """Keys and values of encoder states. (B, T, D)"""
-        keys, values = self.hearing(states).chunk(2, dim=-1)
+        keys, values = self.cross_key_value(states).chunk(2, dim=-1)
         return Heard(split_heads(keys, self.heads).contiguous(), split_heads(values, self.heads).contiguous(), mask)
 
     def attend(self, hidden: Tensor, heard: Sequence[Heard]) -> Tensor:
@@ -115,11 +114,11 @@ class AttentionDecoder(nn.Module):
     rotation: Tensor | None
 
     def __init__(self, model: Any, layout: Layout, positions: Positions, scaled: bool = False):
-        """model: a …ForConditionalGeneration of transformers, whose weights are copied, in float32. scaled: embeddings
-        are multiplied by its `embed_scale`."""
+        """model: a …ForConditionalGeneration of transformers, whose weights are copied, in float32; embeddings are
+        shared with it. scaled: they are multiplied by its `embed_scale`."""
         super().__init__()
         given, output = model.model.decoder, model.get_output_embeddings()
-        self.embedding = nn.Embedding.from_pretrained(given.embed_tokens.weight.detach().float().clone())
+        self.embedding = nn.Embedding.from_pretrained(given.embed_tokens.weight.detach().float())
         self.scale = float(given.embed_scale) if scaled else 1.0
         self.register_buffer("added", positions.added, persistent=False)
         self.register_buffer("rotation", positions.rotation, persistent=False)
@@ -127,9 +126,9 @@ class AttentionDecoder(nn.Module):
         layers = [DecoderLayer(layer, layout) for layer in given.layers]
         self.layers: Sequence[DecoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = _copied(getattr(given, layout.norm))
-        self.output = _copied(output)
-        if output.weight is given.embed_tokens.weight:
-            self.output.weight = self.embedding.weight
+        tied = output.weight is given.embed_tokens.weight
+        shared = {id(output.weight): self.embedding.weight} if tied else {}
+        self.output = copy.deepcopy(output, shared).float()
         self.rough: nn.Module | None = None  # the output layer in fewer bits
         self.vocab_size, self.size = self.output.out_features, self.embedding.embedding_dim
         self.heads, self.head = layers[0].heads, layers[0].head
@@ -206,13 +205,16 @@ class AttentionDecoder(nn.Module):
             exact += self.output.bias[best]
         return logits.scatter_(-1, best, exact)
 
-    def in_precision(self, precision: str) -> "AttentionDecoder":
-        """In 8 bits, what a search computes of whole utterances and of all labels; the rest stays as it is."""
-        if precision == "int8":
-            self.rough = Int8Linear(self.output)
-            for layer in self.layers:
-                layer.hearing = Int8Linear(layer.cross_key_value)
-        return self
+    def for_search(self, precision: str) -> "AttentionDecoder":
+        """In 8 bits, another that shares what stays exact with this one, which can be differentiated; else itself."""
+        if precision != "int8":
+            return self
+        shared = [*self.parameters(), *self.buffers()]
+        quick = copy.deepcopy(self, {id(tensor): tensor for tensor in shared})
+        for layer in quick.layers:
+            reduced(layer, precision)
+        quick.rough = Int8Linear(self.output)
+        return quick
 
 
 def split_heads(values: Tensor, heads: int) -> Tensor:

@@ -58,11 +58,14 @@ class AttentionRecogniser(Recogniser):
     decoder: AttentionDecoder
     prompt: list[int]  # what the decoder reads before any label
     attention: Listening
+    precision: str
     special_first = False  # the context is asked at every position, the prompt's included
 
     def attend_by(self, decoder: AttentionDecoder) -> None:
         """Set the decoder and all that depends on it."""
         self.decoder, self.attention = decoder, Listening(decoder)
+        self.quick = decoder.for_search(self.precision)
+        self.listening = self.attention if self.quick is decoder else Listening(self.quick)
         self.sizes = Sizes(decoder.size, self.attention.size, decoder.size, None)
 
     def heard(self, states: float) -> float:
@@ -76,7 +79,7 @@ class AttentionRecogniser(Recogniser):
         return 4 * (past + 8 * beam * self.tokenizer.size)
 
     def scorer(self, ilms: Mapping[str, Context]) -> AttentionScorer:
-        return AttentionScorer(self.decoder, self.prompt, {"aed": self.attention, **ilms})
+        return AttentionScorer(self.quick, self.prompt, {"aed": self.listening, **ilms})
 
     def language_model(self, context: Context) -> AttentionLm:
         return AttentionLm(self.decoder, context, self.prompt)
@@ -136,11 +139,11 @@ class FamilyRecogniser(AttentionRecogniser):
         self.prompt = prompt_of(family, tokenizer, start, language, task, detect)
         suppress, suppress_first = suppressed(generation, tokenizer)
         self.suppress, self.suppress_first = suppress.to(self.device), suppress_first.to(self.device)
-        weights = weights_fingerprint(model)
+        weights = weights_fingerprint(model.state_dict())
         self.fingerprint = fingerprint(weights, tokenizer.fingerprint, str(self.prompt))
         given = model.model.decoder
         decoder = AttentionDecoder(model, family.layout, family.positions(given), family.scaled).to(self.device)
-        self.attend_by(decoder.in_precision(self.precision))
+        self.attend_by(decoder)
         bridge = family.bridge(given).float().to(self.device)
         encoder = reduced(model.model.encoder, self.precision).to(self.device)
         self.encoder = Encoder(encoder, bridge, extractor, dict(family.extractor))
@@ -224,10 +227,10 @@ def _ids(given: Sequence[int] | None, size: int) -> list[int]:
     return [id for id in given or () if id >= 0]
 
 
-def weights_fingerprint(model: Any) -> str:
+def weights_fingerprint(weights: Mapping[str, Any]) -> str:
     """Of all weights as they are used, so that a copy of a model in another file format is the same recogniser."""
     digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
+    for name, tensor in sorted(weights.items()):
         digest.update(name.encode())
         digest.update(tensor.detach().float().cpu().contiguous().numpy())
     return digest.hexdigest()

@@ -27,11 +27,11 @@ class Attention(nn.Module):
         self.q_proj, self.v_proj, self.out_proj = (nn.Linear(size, size) for _ in range(3))
         self.k_proj = nn.Linear(size, size, bias=False)
 
-    def forward(self, states: Tensor) -> Tensor:
-        """Of all to all. (B, T, D) -> (B, T, D)"""
+    def forward(self, states: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Of all to all. bias: of each state. (B, T, D), (1, 1, 1, T) -> (B, T, D)"""
         parts = (self.q_proj(states) * self.head_dim**-0.5, self.k_proj(states), self.v_proj(states))
         queries, keys, values = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        attended = functional.scaled_dot_product_attention(queries, keys, values, scale=1.0)
+        attended = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias, scale=1.0)
         return self.out_proj(attended.transpose(1, 2).flatten(2))
 
 
@@ -45,9 +45,9 @@ class Layer(nn.Module):
         self.fc1, self.fc2, self.activation_fn = nn.Linear(size, inner), nn.Linear(inner, size), nn.GELU()
         self.final_layer_norm = nn.LayerNorm(size)
 
-    def forward(self, states: Tensor, mask: None = None) -> Tensor:
-        """Of the encoder. (B, T, D) -> (B, T, D)"""
-        states = states + self.self_attn(self.self_attn_layer_norm(states))
+    def forward(self, states: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Of the encoder. bias: of each state, for attention. (B, T, D), (1, 1, 1, T) -> (B, T, D)"""
+        states = states + self.self_attn(self.self_attn_layer_norm(states), bias)
         states = states + self.fc2(self.activation_fn(self.fc1(self.final_layer_norm(states))))
         if states.dtype == torch.float16:
             most = torch.finfo(states.dtype).max - 1000

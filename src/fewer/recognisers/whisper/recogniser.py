@@ -7,6 +7,7 @@ encoded = whisper.listen([samples])  # 16 kHz, one channel
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from fewer.recognisers.whisper.prompt import (
 )
 from fewer.store.kept import KeptTensors
 
+MERGED = 4  # states of the silence behind an utterance that are computed as one, where speed is wanted
 PREPROCESSOR = "preprocessor_config.json"  # in model folders of transformers
 
 
@@ -78,11 +80,12 @@ class WhisperRecogniser(AttentionRecogniser):
         suppress, suppress_first = suppressed(generation, tokenizer)
         self.never_written = never_written(suppress, tokenizer)
         self.suppress, self.suppress_first = suppress.to(self.device), suppress_first.to(self.device)
-        self.weights = weights_fingerprint(model)
+        self.given = model.state_dict()  # until its fingerprint is asked for
         family = FAMILIES["whisper"]
         decoder = AttentionDecoder(model, family.layout, family.positions(model.model.decoder))
-        self.attend_by(decoder.to(self.device).in_precision(self.precision))
-        self.encoder = WhisperEncoder(reduced(model.get_encoder(), self.precision).to(self.device))
+        self.attend_by(decoder.to(self.device))
+        merged = MERGED if self.precision == "int8" else 1
+        self.encoder = WhisperEncoder(reduced(model.get_encoder(), self.precision).to(self.device), merged)
         self.no_speech_label = tokenizer.labels.index(NO_TIMESTAMPS) - 1  # <|nospeech|>; older files: <|nocaptions|>
         self.alignment_heads = alignment_heads(generation, len(self.decoder.layers), self.decoder.heads)
         self.sampling_rate = self.features.sampling_rate
@@ -97,8 +100,22 @@ class WhisperRecogniser(AttentionRecogniser):
         start = [tokenizer.labels.index(START)]
         self.prompt = start if self.must_detect else prompt_labels(self.languages, tokenizer, language, self.task)
         self.defaults = replace(DEFAULTS, normaliser=_normaliser(self.name, language, self.task))
-        self.fingerprint = fingerprint(self.weights, tokenizer.fingerprint, str(self.prompt))
-        self.aligner = Aligner(self.attention, self.prompt, self.alignment_heads)
+        self.aligner = Aligner(self.listening, self.prompt, self.alignment_heads)
+
+    @cached_property
+    def weights(self) -> str:
+        """Their fingerprint, which takes longer than a short utterance."""
+        found = weights_fingerprint(self.given)
+        self.given = {}
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which does not need the weights twice."""
+        return {"weights": self.weights, **vars(self)}
+
+    @property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        return fingerprint(self.weights, self.tokenizer.fingerprint, str(self.prompt))
 
     def batches(self, manifest: Manifest, config: UtteranceConfig, transcripts: bool = False) -> UtteranceBatches:
         """Utterances as Whisper hears them; so few in a batch that what the decoder keeps of them has room.
@@ -147,14 +164,14 @@ class WhisperRecogniser(AttentionRecogniser):
     def no_speech(self, encoded: Encoded) -> Tensor:
         """P(<|nospeech|>) as the very first label. (B,)"""
         start = torch.full((len(encoded), 1), self.prompt[0], device=encoded.states.device)
-        first = AttentionLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)
+        first = AttentionLm(self.quick, self.listening, self.prompt[:1]).log_probs(start, encoded)
         return first[:, 0, self.no_speech_label].exp()
 
     @torch.inference_mode()
     def detect_language(self, encoded: Encoded) -> list[tuple[str, float]]:
         """The most likely first label among the languages, as in openai/whisper."""
         start = torch.full((len(encoded), 1), self.prompt[0], device=encoded.states.device)
-        first = AttentionLm(self.decoder, self.attention, self.prompt[:1]).log_probs(start, encoded)[:, 0]  # (B, V)
+        first = AttentionLm(self.quick, self.listening, self.prompt[:1]).log_probs(start, encoded)[:, 0]  # (B, V)
         names = list(self.languages)
         probs = first[:, list(self.languages.values())].softmax(dim=-1)  # (B, languages)
         return [(names[place], float(prob)) for prob, place in zip(*probs.max(dim=-1), strict=True)]
