@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from fewer.errors import FewerError
-from fewer.files import LOCK, remove_leftovers, unwritable
+from fewer.files import LOCK, remove_leftovers, uninterrupted, unwritable
 
 UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # a file system without locks
 LARGEST = 4096  # bytes of a lock file
@@ -49,21 +49,32 @@ def exclusive(folder: str | Path, name: str = LOCK, first: bool = True) -> Itera
     path = folder.resolve() / name
     if path in _held:
         raise FewerError(f"{folder} is in use by this process already")
+    descriptor = None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = _acquire(path)
-    except OSError as error:
-        problem = unwritable(error) or f"cannot lock {folder}: {error.strerror or error}"
-        raise FewerError(problem) from error
-    _held.add(path)
-    try:
+        with uninterrupted():
+            descriptor = _acquired(folder, path)
+            _held.add(path)
         if name == LOCK:
             remove_leftovers(folder)
         yield
     finally:
-        _held.discard(path)
-        path.unlink(missing_ok=True)  # before the lock goes: whoever opens the old file sees that it has no name
-        os.close(descriptor)
+        with uninterrupted():
+            if descriptor is not None:
+                _held.discard(path)
+                path.unlink(
+                    missing_ok=True
+                )  # before the lock goes: whoever opens the old file sees that it has no name
+                os.close(descriptor)
+
+
+def _acquired(folder: Path, path: Path) -> int:
+    """As `_acquire`; a disk that cannot be written is told."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return _acquire(path)
+    except OSError as error:
+        problem = unwritable(error) or f"cannot lock {folder}: {error.strerror or error}"
+        raise FewerError(problem) from error
 
 
 def _acquire(path: Path) -> int:

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from tests.fuzz.kind import Kind, room
 
-FAMILIES = ("speech_to_text", "cohere_asr", "canary", "moonshine", "moonshine_streaming")
+FAMILIES = {"speech_to_text": None, "cohere_asr": "en", "canary": "en", "moonshine": None, "moonshine_streaming": None}
 
 
 @cache
@@ -18,11 +18,11 @@ def family(kind: str) -> Path:
     return make_model(room() / kind, kind)
 
 
-def use_family(place: Path) -> None:
+def use_family(place: Path, language: str | None) -> None:
     from fewer.recognisers.loader import load_recogniser
     from tests.recognisers.tiny import noises
 
-    recogniser = load_recogniser(place)
+    recogniser = load_recogniser(place, language)
     recogniser.scorer({})
     recogniser.listen(noises(1))
 
@@ -56,7 +56,7 @@ def use_bundle_alone(place: Path) -> None:
 def pretrained() -> Iterator[Kind]:
     from tests.fuzz.kinds import bundle
 
-    for name in FAMILIES:
-        yield Kind(name, partial(family, name), use_family, "*.json", share=0.1)
+    for name, language in FAMILIES.items():
+        yield Kind(name, partial(family, name), partial(use_family, language=language), "*.json", share=0.1)
     yield Kind("causal-lm", causal_lm, use_causal_lm, "*.json", share=0.2)
     yield Kind("base", bundle, use_bundle_alone, "bundle.json", share=0.1)

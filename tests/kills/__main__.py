@@ -37,14 +37,14 @@ def main() -> None:
 
 
 def record(path: Path, command: str, how: str, result: str) -> None:
-    """Put a result into the row of a command: | command | SIGKILL | SIGINT | SIGTERM |."""
-    text = path.read_text()
-    row = re.search(rf"^\| {re.escape(command)} \|.*$", text, re.MULTILINE)
+    """Put a result into the row of a command in the table | command | SIGKILL | SIGINT | SIGTERM |."""
+    before, head, table = path.read_text().partition("| command | SIGKILL |")
+    row = re.search(rf"^\| {re.escape(command)} \|.*$", table, re.MULTILINE)
     if row is None:
         raise SystemExit(f"{path} has no row for {command}")
     cells = [cell.strip() for cell in row[0].strip("|").split("|")]
     cells[1 + ("KILL", "INT", "TERM").index(how)] = result
-    path.write_text(text.replace(row[0], f"| {' | '.join(cells)} |"))
+    path.write_text(before + head + table.replace(row[0], f"| {' | '.join(cells)} |", 1))
 
 
 if __name__ == "__main__":

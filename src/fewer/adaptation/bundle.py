@@ -216,7 +216,12 @@ def _load_base(folder: Path, facts: BundleFacts, base: str | Path | None, placem
     source = facts.base.source if base is None else base
     if base is None and Path(source).is_absolute() and not Path(source).exists():
         raise FewerError(f"{folder} was made for {source}, which is not there any more; say where it is now (--base)")
-    return load_recogniser(source, facts.language, facts.task, placement=placement)
+    try:
+        return load_recogniser(source, facts.language, facts.task, placement=placement)
+    except FewerError as error:
+        if base is not None:
+            raise
+        raise FewerError(f"{folder / FACTS} names a base model: {error}") from error
 
 
 def write_bundle(

@@ -229,7 +229,7 @@ def _read_progress(folder: Path) -> _Progress:
     try:
         values = json.loads((folder / "progress.json").read_text())
         return _Progress(**{**values, "examples": tuple(values.get("examples", ()))})
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return _Progress()
 
 

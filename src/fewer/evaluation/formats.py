@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fewer.config import shown
 from fewer.data.lines import read_lines
 from fewer.errors import FewerError
 from fewer.files import atomic_write
@@ -59,7 +60,7 @@ def read_trn(path: str | Path) -> dict[str, str]:
     for number, line in _nist_lines(path):
         match = re.fullmatch(r"(.*)\(([^()]*)\)", line)
         if match is None or not match[2].strip():
-            raise FewerError(f"{path}, line {number}: expected 'words (utterance-id)', found '{line:.80}'")
+            raise FewerError(f"{path}, line {number}: expected 'words (utterance-id)', found {shown(line)}")
         _add(texts, match[2].strip(), match[1], path, number)
     return texts
 
@@ -103,7 +104,7 @@ def read_speakers(path: str | Path) -> dict[str, str]:
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.split()
         if len(fields) != 2:
-            raise FewerError(f"{path}, line {number}: expected 'utterance-id speaker', found '{line:.80}'")
+            raise FewerError(f"{path}, line {number}: expected 'utterance-id speaker', found {shown(line)}")
         _add(speakers, fields[0], fields[1], path, number)
     return speakers
 
@@ -115,7 +116,7 @@ def read_stm(path: str | Path) -> list[Segment]:
         fields = line.split(maxsplit=5)
         if len(fields) < 5:
             raise FewerError(
-                f"{path}, line {number}: expected 'file channel speaker start end [<label>] words', found '{line:.80}'"
+                f"{path}, line {number}: expected 'file channel speaker start end [<label>] words', found {shown(line)}"
             )
         start, end = _seconds(fields[3], path, number), _seconds(fields[4], path, number)
         if end < start:
@@ -148,7 +149,7 @@ def read_ctm(path: str | Path) -> list[Word]:
         fields = line.split()
         if len(fields) not in (5, 6):
             raise FewerError(
-                f"{path}, line {number}: expected 'file channel start duration word [confidence]', found '{line:.80}'"
+                f"{path}, line {number}: expected 'file channel start duration word [confidence]', found {shown(line)}"
             )
         tag = fields[4].upper()
         if tag == "<ALT_BEGIN>" and group is None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from fewer.config import shown
 from fewer.data.lines import read_lines
 from fewer.errors import FewerError
 
@@ -79,7 +80,7 @@ class Glm:
                     and matched.startswith(rule.left, at - len(rule.left))
                 ):
                     if rule.problem:
-                        raise FewerError(f"'{text.strip():.80}' needs the rule in {rule.problem}; mend it")
+                        raise FewerError(f"{shown(text.strip())} needs the rule in {rule.problem}; mend it")
                     done.append(rule.target)
                     at = end
                     break
@@ -148,7 +149,7 @@ def _rule(text: str, where: str) -> Rule:
     source, arrow, rest = text.partition("=>")
     source = _unquote(source.strip())
     if not arrow or not source:
-        raise FewerError(f"{where}: expected 'A => B / [C] __ [D]', found '{text:.80}'")
+        raise FewerError(f"{where}: expected 'A => B / [C] __ [D]', found {shown(text)}")
     if rest and not rest[0].isspace():
         return Rule(source, "", problem=f"{where}: no blank after =>")
     quoted = re.fullmatch(r"(\[[^\]]*\]|\"[^\"]*\")\s*(/.*)?", rest.strip())

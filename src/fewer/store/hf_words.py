@@ -211,7 +211,8 @@ def load_hf_over(source: str, labels: Tokenizer) -> HfLm | WordwiseLm:
     try:
         lm = WordwiseLm(model, tokenizer, labels)
     except FewerError as error:
-        raise FewerError(f"{source}: its tokenizer is another one than the recogniser's, and {error}") from error
+        which = f"its tokenizer (tokenizer.json or vocab.json in {source})"
+        raise FewerError(f"{source}: {which} is another one than the recogniser's, and {error}") from error
     say(f"{source}: its tokenizer is another one than the recogniser's, so words are scored when they are complete")
     return lm
 

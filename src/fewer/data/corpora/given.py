@@ -1,12 +1,13 @@
 """Whatever a user gives as a set of utterances, as a manifest: the one place that tells what it is."""
 
-import json
 import os
 import shutil
 import time
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+
+from pydantic_core import from_json
 
 from fewer.data.copies import fetched, is_remote
 from fewer.data.corpora import CORPORA
@@ -122,7 +123,7 @@ def _kind_of_file(path: Path) -> str:
         names, where = read_table(path)[0], str(path)
     else:
         try:
-            value = json.loads(first)
+            value = from_json(first)  # unlike the json module it limits nesting
         except ValueError as error:
             raise FewerError(f"{path}, line 1: not valid JSON ({error}); {ACCEPTED}") from error
         if str(value.get("type", "")).endswith("Cut"):

@@ -1,12 +1,13 @@
 """Tables of audio files and transcripts: CSV, TSV (Common Voice, fairseq's kind with a header), JSON lines (NeMo)."""
 
 import csv
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+
+from pydantic_core import from_json
 
 from fewer.data.corpora.columns import Columns, FreshIds, known_name
 from fewer.data.corpora.corpus import Items, Problem, Source, SpeechSet
@@ -109,7 +110,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
 
 def _parse_json(line: str) -> Row | str:
     try:
-        value = json.loads(line)
+        value = from_json(line)  # unlike the json module it limits nesting
     except ValueError as error:
         return f"not valid JSON ({error})"
     return value if isinstance(value, dict) else "not a JSON object"

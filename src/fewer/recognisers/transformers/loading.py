@@ -18,6 +18,7 @@ from fewer.recognisers.transformers.families import FAMILIES, Family, family_of
 from fewer.recognisers.transformers.recogniser import FamilyRecogniser
 
 CONFIG, GENERATION = "config.json", "generation_config.json"  # in model folders of transformers
+PROBE = 0.01  # amplitude of a second of sound that a model must be able to hear
 NEEDED = "Whisper and other pretrained recognisers need transformers: pip install 'fewer[hf]'"
 
 
@@ -113,9 +114,12 @@ def around_family(
     tokenizer = pretrained_tokenizer(name, model.get_output_embeddings().out_features, end)
     placement = placement or Placement(model.device)
     try:
-        return FamilyRecogniser(model, family, tokenizer, extractor, language, task, placement, detect)
+        recogniser = FamilyRecogniser(model, family, tokenizer, extractor, language, task, placement, detect)
     except FewerError as error:
         raise FewerError(f"{name}: {error}") from error
+    with loading(name, f"{name}/preprocessor_config.json: what it prepares is not what the model hears"):
+        recogniser.listen([torch.linspace(-PROBE, PROBE, rate)])
+    return recogniser
 
 
 def unrounded(model: Any) -> Any:
