@@ -1,20 +1,24 @@
 """Time and peak memory of estimating 4-grams of large texts, in memory, in files (`--memory`), and by kenlm's lmplz.
 
-    python benchmarks/ngram_scale.py TEXT --words 5000000 --memory 500M --lmplz kenlm/build/bin/lmplz
+    python benchmarks/ngram_scale.py TEXT --words 5000000 --memory 500M --lmplz kenlm/build/bin/lmplz \\
+        --build-binary kenlm/build/bin/build_binary
 
 The words of TEXT are labels: the 20,000 most frequent ones, and one for all others. A text that is too short is
 repeated, with every tenth word replaced by a random one. All ways read the same labels, are given one thread where they
-have a choice, and run in processes of their own, one after the other. The last line is JSON.
+have a choice, and run in processes of their own, one after the other. Sizes for search: what ours takes in memory, and
+what kenlm's build_binary (--build-binary) says of its own tables for the n-grams of lmplz. The last line is JSON.
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -88,12 +92,32 @@ def ours(stream: Path, out: Path, memory: int | None) -> None:
         print(f"{out.stat().st_size / sum(files.counts):.1f} bytes for each of {sum(files.counts):,} n-grams")
 
 
+def in_search(model: Path) -> float:
+    """Bytes for each n-gram that a loaded model takes, without the distributions that are kept ready."""
+    from fewer.store.ngram_files import load_ngram
+
+    lm = load_ngram(model, [str(number) for number in range(VOCABULARY)])
+    sizes = [values.nbytes for name, values in lm.named_buffers() if name != "table"]
+    return sum(sizes) / sum(lm.counts())
+
+
+def kenlm_sizes(build_binary: Path, arpa: Path) -> dict[str, float]:
+    """Bytes for each n-gram of kenlm's tables: hashed, trie, and trie with 8-bit numbers and compressed pointers."""
+    said = subprocess.run([build_binary, arpa], capture_output=True, text=True, check=True).stderr  # it only estimates
+    with open(arpa) as lines:
+        count = sum(int(line.split("=")[1]) for line in islice(lines, 1, 1 + ORDER))
+    unit = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}[re.findall(r"type\s+(\w+)", said)[0]]
+    rows = re.findall(r"^(probing|trie)\s+(\d+)(.*)$", said, re.MULTILINE)
+    return {f"{kind}{about}".strip(): round(int(size) * unit / count, 1) for kind, size, about in rows}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path)
     parser.add_argument("--words", type=int, default=5_000_000)
     parser.add_argument("--memory", type=int, default=500, help="MB")
     parser.add_argument("--lmplz", type=Path)
+    parser.add_argument("--build-binary", type=Path, help="kenlm's; needs --lmplz")
     parser.add_argument("--in-memory", action="store_true", help="also without a bound")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--ours", nargs=3, help=argparse.SUPPRESS)
@@ -130,7 +154,11 @@ def main() -> None:
             ]
             with open(folder / "text") as text:
                 rows.append(measured("lmplz", [*command, "--arpa", str(folder / "lmplz.arpa")], stdin=text, stderr=-3))
-    print(json.dumps({"words": options.words, "memory_MB": options.memory, "rows": rows}))
+        sizes = {"ours": round(in_search(folder / "disk.safetensors"), 1)}
+        if options.build_binary:
+            sizes |= kenlm_sizes(options.build_binary, folder / "lmplz.arpa")
+        print(f"bytes for each n-gram in search: {sizes}")
+    print(json.dumps({"words": options.words, "memory_MB": options.memory, "rows": rows, "bytes": sizes}))
 
 
 if __name__ == "__main__":
