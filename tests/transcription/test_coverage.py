@@ -17,7 +17,7 @@ from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy
 from fewer.transcription import transcribe as recipe
 from fewer.transcription.coverage import LONGEST, uncovered
-from fewer.transcription.transcribe import TranscribeOptions, Transcriber
+from fewer.transcription.transcribe import TranscribeOptions, Transcriber, most_repeated
 from fewer.transcription.windows import sounds
 from tests.data.sounds import noise
 from tests.recognisers.tiny import make_whisper, noises
@@ -132,3 +132,43 @@ def test_a_recogniser_alone_is_not_checked(search: Search, monkeypatch: pytest.M
     window = recipe.Window(0, torch.from_numpy(noise(0.9)))
     ((segment,),) = Transcriber(search, OPTIONS).hear([window])
     assert segment.text
+
+
+def test_the_most_frequent_phrase_is_counted() -> None:
+    assert most_repeated([1, 2, 3, 4, 5, 1, 2, 3, 4, 6, 9, 1, 2, 3, 4]) == 3
+    assert most_repeated([1, 2, 3, 4, 1, 2, 3]) == 1
+    assert most_repeated([7] * 8) == 5
+    assert most_repeated([1, 2, 3]) == 0
+
+
+class Stuck:
+    """A language model that wants to hear almost the same three times, and then the end."""
+
+    def __init__(self, vocab_size: int, end: int):
+        self.vocab_size = vocab_size
+        self.wanted = torch.tensor([5, 9, 70, 33, 21, 5, 9, 70, 33, 40, 5, 9, 70, 33] + [end] * 100)
+
+    def start(self, rows: int) -> Tensor:
+        return torch.zeros(rows, dtype=torch.long)
+
+    def step(self, state: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        scores = torch.full((len(labels), self.vocab_size), -10.0)
+        return scores.scatter_(1, self.wanted[state][:, None], 0.0), state + 1
+
+
+def test_a_loop_of_the_language_models_is_left_to_the_recogniser_alone(
+    search: Search, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "call.wav"
+    soundfile.write(path, 0.1 * noise(0.9), 16000)  # of louder noise the recogniser alone repeats itself as well
+    recogniser: Any = search.system.recogniser
+    monkeypatch.setattr(recogniser, "times", lambda encoded, labels: [(0.0, 0.0)] * len(labels))
+    lm = Stuck(recogniser.decoder.vocab_size, recogniser.tokenizer.end)
+    stuck = replace(search.system, lm=lm, centred=False, end_scored_by=("aed", "lm"))
+    looping = Search(stuck, {"lm": 20.0}, SearchOptions(3, LengthPolicy(0.0)))
+    (alone,) = Transcriber(search, OPTIONS).transcribe([path])
+    (checked,) = Transcriber(looping, OPTIONS).transcribe([path])
+    (unchecked,) = Transcriber(looping, replace(OPTIONS, check=False)).transcribe([path])
+    assert unchecked.text != alone.text
+    assert [segment.without_lm for segment in checked.segments] == ["repeated"]
+    assert checked.text == alone.text

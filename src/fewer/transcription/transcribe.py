@@ -6,10 +6,12 @@ repeats itself; and a window in which it repeats itself or finds no end is cut i
 
 A search with language models may skip speech. So what it found is compared with what is to be heard (`coverage`), and
 a window of which too much is missing is searched again with the recogniser alone. What covers more is kept. So is a
-window whose text is clearly of another kind than that of the language model (`foreign`).
+window whose text is clearly of another kind than that of the language model (`foreign`), and one with a phrase that the
+recogniser alone does not repeat as often.
 """
 
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +43,7 @@ SHORTEST = 0.1  # seconds; nothing is said in less
 DIVIDED = 8.0  # seconds at least of a window that may be cut in two
 LABELS = 20  # for each second, and as many more, are no window's
 GLANCE = 48  # labels after which a search in what is probably no speech stops for the first time
+PHRASE, OFTEN = 4, 3  # so many labels, said so often in a window, may be a loop that language models like
 REPETITIVE = 2.4  # times that a text is longer than when it is compressed: openai/whisper's limit
 
 
@@ -250,30 +253,42 @@ class Transcriber:
     def _checked(
         self, windows: Sequence[Window], best: Sequence[Hypothesis], encoded: Encoded, limits: Tensor
     ) -> list[Found]:
-        """Where language models skipped speech, or know nothing of it, the recogniser's own hypothesis. limits: (B,)"""
+        """Where language models skipped speech, or know nothing of it, or loop, the recogniser's own. limits: (B,)"""
         found = [Found(hypothesis) for hypothesis in best]
         if self.alone is None:
             return found
         found = [self._aligned(each, encoded, place) for place, each in enumerate(found)]
         missing = [_missing(window, each, self.rate) for window, each in zip(windows, found, strict=True)]
-        again: dict[int, WithoutLm] = {}
-        for place, each in enumerate(found):
-            if is_foreign(self.lm, each.hypothesis.tokens):
-                again[place] = "foreign"
-            if missing[place] > DOUBTFUL:
-                again[place] = "skipped"
+        again = [
+            place
+            for place, (each, gap) in enumerate(zip(found, missing, strict=True))
+            if gap > DOUBTFUL
+            or is_foreign(self.lm, each.hypothesis.tokens)
+            or most_repeated(each.hypothesis.tokens) >= OFTEN
+        ]
         if not again:
             return found
-        rows, usual = torch.tensor([*again]), self.recogniser.defaults.search  # not the length policy of the LMs
+        rows, usual = torch.tensor(again), self.recogniser.defaults.search  # not the length policy of the LMs
         options = replace(usual, beam=self.beam.beam, n_best=1, label_scores=self.options.confidences)
         lists = beam_search(self.alone, encoded.select(rows), limits[rows], options, self.recogniser.tokenizer.decode)
-        for (place, reason), (hypothesis, *_) in zip(again.items(), lists, strict=True):
+        for place, (hypothesis, *_) in zip(again, lists, strict=True):
             if hypothesis.ended and not is_repetitive(hypothesis.text):
-                other = self._aligned(Found(hypothesis, without_lm=reason), encoded, place)
+                other = self._aligned(Found(hypothesis), encoded, place)
                 gained = missing[place] - _missing(windows[place], other, self.rate)
-                if gained > BETTER or (reason == "foreign" and gained >= -BETTER):
-                    found[place] = other
+                if (reason := self._reason(found[place].hypothesis, hypothesis, gained)) is not None:
+                    found[place] = other._replace(without_lm=reason)
         return found
+
+    def _reason(self, fused: Hypothesis, alone: Hypothesis, gained: float) -> WithoutLm | None:
+        """Why the recogniser's own hypothesis is better, if it is. gained: seconds that it covers in addition."""
+        if gained > BETTER:
+            return "skipped"
+        if gained >= -BETTER and is_foreign(self.lm, fused.tokens):
+            return "foreign"
+        often = most_repeated(fused.tokens)
+        if gained >= -BETTER and often >= OFTEN and most_repeated(alone.tokens) < often:
+            return "repeated"
+        return None
 
     def _aligned(self, found: Found, encoded: Encoded, place: int) -> Found:
         """With the times of its labels, if the recogniser can tell them and it came to an end."""
@@ -339,6 +354,12 @@ def is_repetitive(text: str) -> bool:
     """Whether it says the same over and over: it is compressed far better than text is."""
     spelled = text.encode()
     return len(spelled) > REPETITIVE * len(zlib.compress(spelled))
+
+
+def most_repeated(labels: Sequence[int], length: int = PHRASE) -> int:
+    """How often the most frequent of the phrases of so many labels occurs."""
+    phrases = zip(*(labels[first:] for first in range(length)), strict=False)
+    return max(Counter(phrases).values(), default=0)
 
 
 def _one(encoded: Encoded, place: int) -> Encoded:

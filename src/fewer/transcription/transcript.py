@@ -11,10 +11,11 @@ from fewer.transcription.words import Word
 
 Output = Literal["text", "json", "srt", "vtt", "tsv"]
 ENDINGS: dict[str, str] = {"text": ".txt", "json": ".json", "srt": ".srt", "vtt": ".vtt", "tsv": ".tsv"}
-WithoutLm = Literal["skipped", "foreign"]
+WithoutLm = Literal["skipped", "foreign", "repeated"]
 REASONS = {
     "skipped": "the language models skipped speech",
     "foreign": "the text is of another kind than that of the language models",
+    "repeated": "the language models repeated themselves",
 }
 TSV_HEAD = "start\tend\ttext\n"  # as openai/whisper writes it; times in milliseconds
 
