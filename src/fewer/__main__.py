@@ -1,6 +1,6 @@
 """`python -m fewer` is `fewer`."""
 
-from fewer.cli.main import main
+from fewer.cli import start
 
 if __name__ == "__main__":
-    main()
+    start()

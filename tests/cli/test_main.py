@@ -1,5 +1,6 @@
 """What the command line says when it is stopped."""
 
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,22 @@ def test_ctrl_c_before_a_command_begins_is_told_as_any_other(
     code, _, told = Fewer(monkeypatch, capsys)("train", "config.yaml", "out")
     assert code == 130
     assert told == "fewer: stopped; the same command goes on where it was\n"
+
+
+def test_ctrl_c_while_a_command_is_imported_leaves_no_traceback() -> None:
+    code = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "fewer.cli.main":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from fewer.cli import start
+start()
+"""
+    ended = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_what_goes_on_is_a_command() -> None:

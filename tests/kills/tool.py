@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 
 from fewer.files import is_leftover
 
-FEWER = (sys.executable, "-P", "-c", "from fewer.cli.main import main; main()")
+FEWER = (sys.executable, "-P", "-c", "from fewer.cli import start; start()")
 STOP_SECONDS = 15.0  # in which a command has stopped after SIGINT or SIGTERM, on a busy machine
 ENDS = {signal.SIGINT: (130, -signal.SIGINT), signal.SIGTERM: (143, -signal.SIGTERM)}  # negative: before it had begun
 NOTES = ("train.log", "run.json", "seconds.json")  # say when, and how long it took
