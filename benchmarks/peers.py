@@ -98,7 +98,7 @@ def main() -> None:
     commands = systems(args, pythons, work)
     found = measured(commands, args.rounds, work)
     for name, command in commands.items():
-        found[name]["start_up"] = start_up(name, command, work)
+        found[name]["start_up"] = start_up(name, command, work, args.rounds)
     add_wer(found, short, long, load_normaliser(load_recogniser(args.model).defaults.normaliser))
     facts = {
         "model": args.model.name,
@@ -289,13 +289,13 @@ def answer(name: str, worker: "subprocess.Popen[str]", work: Path) -> dict[str, 
     return value
 
 
-def start_up(name: str, command: Sequence[str], work: Path) -> dict[str, float]:
-    """CPU-seconds and memory of a new process that transcribes 3 seconds: the least of three."""
+def start_up(name: str, command: Sequence[str], work: Path, rounds: int) -> dict[str, float]:
+    """CPU-seconds and memory of a new process that transcribes 3 seconds: the least of several."""
     if name.startswith("fewer"):
         options = ["--model", command[4], "--precision", name.split()[-1], "--device", "cpu"]
         command = [command[0], "-m", "fewer", "transcribe", str(work / "start.wav"), *options]
     seconds, megabytes = list[float](), list[float]()
-    for _ in range(3):
+    for _ in range(rounds):
         worker = process(name, command, work)
         assert worker.stdin is not None
         assert worker.stdout is not None

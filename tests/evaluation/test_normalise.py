@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from fewer.data.spelling import capitals, fold_space
 from fewer.errors import FewerError
-from fewer.evaluation.normalise import load_normaliser
+from fewer.evaluation.normalise import basic, load_normaliser
 
 needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None, reason="Hugging Face transformers is not installed"
@@ -88,3 +89,12 @@ def test_unknown_names_are_an_error(name: str) -> None:
 def test_basic_leaves_letters_and_digits() -> None:
     basic = load_normaliser("basic")
     assert basic.ref("Où est-elle? (rires) [bruit] L’été 2024 !") == "où est elle l été 2024"
+
+
+def test_basic_makes_every_mark_a_blank() -> None:
+    text = "Déjà-vu, [noise] it\u2019s 5\u00a0% (quiet) e\u0301t\u00e9 \U0001f600 ＡＢ <unk>"
+    slow = "".join(
+        " " if unicodedata.category(sign)[0] in "MSP" else sign
+        for sign in unicodedata.normalize("NFKC", "déjà-vu,  it\u2019s 5\u00a0%  e\u0301t\u00e9 \U0001f600 ａｂ ")
+    )
+    assert basic(text) == basic(text) == " ".join(slow.split())

@@ -10,6 +10,7 @@ import kaldialign
 import numpy as np
 import pytest
 
+from fewer.evaluation import significance
 from fewer.evaluation.alignment import align
 from fewer.evaluation.network import Edit
 from fewer.evaluation.significance import bootstrap, chance, interval, matched_pairs, segments, two_sided
@@ -201,3 +202,18 @@ def test_sc_stats_finds_the_same_segments_and_z(tmp_path: Path) -> None:
     }
     ours = matched_pairs(aligned["one"], aligned["two"])
     assert (ours.segments, f"{ours.mean:.3f}", f"{ours.z:.3f}") == (int(theirs[1]), theirs[2], theirs[3])
+
+
+def test_many_units_are_drawn_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    words = rng.integers(0, 12, size=(1, 3000)).repeat(2, axis=0)
+    errors = rng.binomial(words, [[0.1], [0.2]])
+    units = np.arange(3000)
+    exact = bootstrap(errors, words, units, 4000)
+    monkeypatch.setattr(significance, "MANY", 100)
+    found = bootstrap(errors, words, units, 4000)
+    assert found.shape == exact.shape == (2, 4000)
+    np.testing.assert_allclose(found.mean(1), exact.mean(1), rtol=0.005)
+    np.testing.assert_allclose(found.std(1), exact.std(1), rtol=0.06)
+    assert np.corrcoef(found)[0, 1] == pytest.approx(np.corrcoef(exact)[0, 1], abs=0.05)  # they share their draws
+    assert bootstrap(errors[0], words[0], units, 50).shape == (50,)

@@ -20,6 +20,7 @@ from fewer.evaluation.glm import Glm
 from fewer.files import read_json
 
 Function = Callable[[str], str]
+BRACKETS = re.compile(r"[<\[][^>\]]*[>\]]|\([^)]+?\)")
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,20 @@ def load_normaliser(name: str) -> Normaliser:
 
 def basic(text: str) -> str:
     """Lower case, without marks and symbols; what stands in brackets is not spoken."""
-    text = re.sub(r"[<\[][^>\]]*[>\]]|\([^)]+?\)", "", text.lower())
-    text = unicodedata.normalize("NFKC", text)
-    return fold_space("".join(" " if unicodedata.category(sign)[0] in "MSP" else sign for sign in text))
+    text = BRACKETS.sub("", text.lower())
+    return fold_space(unicodedata.normalize("NFKC", text).translate(_BLANKS))
+
+
+class _Blanks(dict[int, str]):
+    """A blank for each mark and symbol, else the sign itself; looked up once."""
+
+    def __missing__(self, code: int) -> str:
+        sign = chr(code)
+        self[code] = " " if unicodedata.category(sign)[0] in "MSP" else sign
+        return self[code]
+
+
+_BLANKS = _Blanks()
 
 
 def english(spellings: Path | None = None) -> Function:

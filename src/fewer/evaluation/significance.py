@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 REPLICATIONS = 10_000
 CONFIDENCE = 0.95
 CHUNK = 4_000_000  # drawn indices held in memory at once
+MANY = 10_000  # units from which on it is drawn how often each kind of unit comes, which is the same and faster
 GOOD_WORDS = 2  # correct words of both systems that end a matched-pairs segment, as in sc_stats
 
 
@@ -33,6 +34,9 @@ def bootstrap(errors: Ints, words: Ints, units: Ints, replications: int = REPLIC
     lengths = np.stack([_by_unit(row, units, count) for row in np.atleast_2d(words)])
     generator = np.random.default_rng(seed)
     rates = np.empty((len(totals), replications))
+    if count > MANY:
+        rates = _by_kind(totals, lengths, replications, generator)
+        return rates[0] if errors.ndim == 1 else rates
     rows = max(1, CHUNK // count)
     for first in range(0, replications, rows):
         drawn = generator.integers(0, count, size=(min(rows, replications - first), count))
@@ -41,6 +45,25 @@ def bootstrap(errors: Ints, words: Ints, units: Ints, replications: int = REPLIC
             drawn_words[drawn_words == 0] = np.nan
             rates[system, first : first + len(drawn)] = total[drawn].sum(1) / drawn_words
     return rates[0] if errors.ndim == 1 else rates
+
+
+def _by_kind(totals: Floats, lengths: Floats, replications: int, generator: np.random.Generator) -> Floats:
+    """The same where many units have the same counts: how often each kind is drawn is multinomial.
+
+    (systems, units), (systems, units) -> (systems, replications)
+    """
+    kinds, members = np.unique(np.concatenate([totals, lengths]), axis=1, return_counts=True)  # (2 · systems, kinds)
+    sums = np.empty((len(kinds), replications))
+    units = totals.shape[1]
+    rows = max(1, CHUNK // len(members))
+    for first in range(0, replications, rows):
+        size = min(rows, replications - first)
+        drawn = generator.multinomial(units, members / units, size=size)  # (size, kinds)
+        sums[:, first : first + size] = kinds @ drawn.T
+    words = sums[len(totals) :]
+    words[words == 0] = np.nan
+    rates: Floats = sums[: len(totals)] / words
+    return rates
 
 
 def _by_unit(counts: Ints, units: Ints, count: int) -> Floats:
