@@ -112,11 +112,13 @@ def test_a_finished_experiment_is_not_done_twice_nor_by_other_processes(run: Pat
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*.safetensors")}
     decodes = {path: path.stat().st_mtime_ns for path in (run / "decodes").rglob("*.jsonl")}
     results = json.loads((run / "results.json").read_text())
+    (run / "models" / "lm" / LOCK).write_text("")  # of a process that was killed when all was written
     values = experiment_values(tones) | {"processes": 2, "engine": engine}
     again = Experiment(parse_config(ExperimentConfig, values, "tones"), run).run()
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*.safetensors")} == before
     assert {path: path.stat().st_mtime_ns for path in (run / "decodes").rglob("*.jsonl")} == decodes
     assert again["rows"] == results["rows"]
+    assert not (run / "models" / "lm" / LOCK).exists()
 
 
 def test_lists_of_a_model_that_was_trained_anew_are_not_taken_for_its_own(

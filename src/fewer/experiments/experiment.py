@@ -36,7 +36,7 @@ from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource, NG
 from fewer.experiments.layers import train_values
 from fewer.experiments.results import results_of_run
 from fewer.experiments.separate import subtract_lm
-from fewer.files import atomic_write, fingerprint, is_leftover, read_json, read_json_object, write_json
+from fewer.files import LOCK, atomic_write, fingerprint, is_leftover, read_json, read_json_object, write_json
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
@@ -73,6 +73,9 @@ class Experiment:
     def run(self) -> dict[str, Any]:
         """All stages; returns the results."""
         with exclusive(self.folder), started(self.config.engine, self.placement.device) as self.engine:
+            for lock in list(self.folder.glob(f"*/**/{LOCK}")):  # a killed process left it, or one works there
+                with exclusive(lock.parent):
+                    pass
             return self._run()
 
     def _run(self) -> dict[str, Any]:
