@@ -13,7 +13,7 @@ from tests.training.tones import aed_values, lm_values, write_tones, write_yaml
 
 
 def small_demo() -> None:
-    """Let `demo --quick` take seconds: less speech and text, and the paper's methods without those that are trained."""
+    """Let `demo --quick` take seconds: less speech and text, smaller networks, five of the methods."""
     from fewer.data.synthesis.script import DemoCorpusConfig
     from fewer.experiments import demo
 
