@@ -48,7 +48,7 @@ def test_without_a_dev_set_scales_are_the_usual_ones(tiny: Path, data: Path, tmp
     assert facts == read_bundle(tmp_path / "b")
     assert facts.method == "zero_encoder"
     assert facts.scales == {"lm": 0.3, "ilm": -0.3, "words": 1.0}
-    assert (facts.length.exponent, facts.length.reward) == (1.0, 0.0)  # as Whisper alone
+    assert (facts.length.exponent, facts.length.reward) == (1.5, 0.0)  # as Whisper alone
     assert facts.end_scored_by == ("aed",)  # Whisper alone says where an utterance ends
     assert facts.text["lines"] == 3
     bundle = load_bundle(tmp_path / "b")
@@ -60,7 +60,7 @@ def test_without_a_dev_set_scales_are_the_usual_ones(tiny: Path, data: Path, tmp
 
 def test_shallow_fusion_has_usual_scales_too(tiny: Path, data: Path, tmp_path: Path) -> None:
     facts = adapt(str(tiny), tmp_path / "b", options(text=(data / "domain.txt",), methods=("sf",)))
-    assert (facts.method, facts.scales, facts.length.exponent) == ("sf", {"lm": 0.13}, 1.0)
+    assert (facts.method, facts.scales, facts.length.exponent) == ("sf", {"lm": 0.13}, 1.5)
     assert facts.ilm is None
 
 
@@ -98,7 +98,7 @@ def test_what_does_not_help_beyond_doubt_is_not_added(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    plain = SearchOptions(2)
+    plain = SearchOptions(2, LengthPolicy(1.5))
     decode(load_system(tiny), data / "general.jsonl", tmp_path / "n.jsonl", {}, plain)
     heard: list[str | None] = [nbest.hypotheses[0].text for nbest in read_nbest(tmp_path / "n.jsonl")]
     write_manifest(tmp_path / "dev.jsonl", heard, seed=3)  # the same noise: without an LM there is no error
@@ -107,7 +107,7 @@ def test_what_does_not_help_beyond_doubt_is_not_added(
     assert facts.dev is not None
     assert facts.dev["plain"]["wer"] == 0.0
     assert facts.method == "none"
-    assert facts.length == Length()  # as `fewer decode` searches without a bundle
+    assert facts.length == Length(exponent=1.5)  # as `fewer decode` searches without a bundle
     assert facts.scales == {"lm": 0.0}
     assert facts.lm == "lm.safetensors"  # it is there, for whoever wants it all the same
     assert load_bundle(tmp_path / "b").fusion().terms == ("aed",)

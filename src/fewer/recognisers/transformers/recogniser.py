@@ -28,15 +28,18 @@ from fewer.recognisers.transformers.features import TOO_LONG, Encoder, Samples
 from fewer.recognisers.transformers.internal_lm import AttentionLm
 from fewer.recognisers.transformers.scorer import AttentionScorer
 from fewer.search.beam import SearchOptions
+from fewer.search.nbest import LengthPolicy
 
 AT_ONCE = 32  # utterances at most that are searched together
 HEARD = 1 << 30  # bytes of keys and values of the encoder states that a batch may have
 MARKS = '"#$%&()*+,-./:;<=>?@[\\]^_`{|}~!'  # signs that a text may have and a vocabulary may lack
 
 # Small scales, chosen with Whisper. Language models are centred, so the length policy is that of the recogniser alone:
-# on long recordings un-normalised scores lose text, even without a language model.
+# on long recordings un-normalised scores lose text, even without a language model, and averages lose less the more they
+# favour length.
+EXPONENT = 1.5
 DEFAULTS = Defaults(
-    search=SearchOptions(beam=5),
+    search=SearchOptions(beam=5, length=LengthPolicy(EXPONENT)),
     end_scored_by=("aed",),  # internal LMs hardly ever predict the end of an utterance
     centred=True,  # attention may jump over speech; un-centred LMs would reward that
     longest_loop=32,  # a decoder may repeat itself; a subtracted internal LM would reward it
@@ -46,7 +49,7 @@ DEFAULTS = Defaults(
     ilm=0.3,
     sf_lm=0.13,
     tuning={
-        "space": {"length": "exponent", "scale_range": (0.0, 1.0), "exponent_range": (1.0, 1.0)},
+        "space": {"length": "exponent", "scale_range": (0.0, 1.0), "exponent_range": (EXPONENT, EXPONENT)},
         "start": ({}, {"lm": 0.13}, {"lm": 0.3, "ilm": 0.3}),
     },
 )
