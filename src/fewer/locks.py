@@ -73,7 +73,7 @@ def _acquired(folder: Path, path: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         return _acquire(path)
     except OSError as error:
-        problem = unwritable(error) or f"cannot lock {folder}: {error.strerror or error}"
+        problem = unwritable(error) or f"cannot lock {folder}: {error.strerror or error}; choose one that you may write"
         raise FewerError(problem) from error
 
 
