@@ -1,19 +1,19 @@
 """How long it takes to read N-best files: as fewer does it (pydantic), and by msgspec into the same classes.
 
-pip install msgspec; python -m benchmarks.nbest_reading [UTTERANCES]
+pip install msgspec; python benchmarks/nbest_reading.py [UTTERANCES]
 """
 
 import random
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+from machine import cpu_seconds
 
 from fewer.data.lines import read_raw_lines
 from fewer.search.nbest import Header, Hypothesis, NBest, check_terms, read_nbest, write_nbest
@@ -89,25 +89,16 @@ def by_msgspec(path: Path, kind: type[MsgspecLine | StructLine], converted: bool
     return count
 
 
-def best_of(times: int, work: Callable[[], object]) -> float:
-    seconds = []
-    for _ in range(times):
-        began = time.process_time()
-        work()
-        seconds.append(time.process_time() - began)
-    return min(seconds)
-
-
 def main() -> None:
     utterances = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "n.jsonl"
         write_nbest(path, Header(TERMS, dict.fromkeys(TERMS, 1.0)), lists(utterances))
         size = path.stat().st_size / 1e6
-        ours = best_of(3, lambda: sum(1 for _ in read_nbest(path)))
+        ours = cpu_seconds(lambda: sum(1 for _ in read_nbest(path)), 3)
         ways = {"dataclass": (MsgspecLine, False), "Struct": (StructLine, False), "converted": (StructLine, True)}
-        others = {name: best_of(3, partial(by_msgspec, path, *way)) for name, way in ways.items()}
-        lines = best_of(3, lambda: sum(1 for _ in read_raw_lines(path)))
+        others = {name: cpu_seconds(partial(by_msgspec, path, *way), 3) for name, way in ways.items()}
+        lines = cpu_seconds(lambda: sum(1 for _ in read_raw_lines(path)), 3)
     print(f"{utterances:,} utterances, {HYPOTHESES} hypotheses each, {size:.0f} MB; {lines:.2f} CPU-s to read lines")
     print(f"pydantic: {ours:.2f} CPU-s ({size / ours:.0f} MB/s)")
     for name, other in others.items():

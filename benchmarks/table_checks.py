@@ -5,11 +5,10 @@ python benchmarks/table_checks.py
 
 import random
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from machine import cpu_seconds
 from safetensors.torch import load_file
 
 from fewer.data.hotwords import read_terms
@@ -22,15 +21,6 @@ from fewer.training.ngram import estimate
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def best_of(times: int, work: Callable[[], object]) -> float:
-    seconds = []
-    for _ in range(times):
-        began = time.process_time()
-        work()
-        seconds.append(time.process_time() - began)
-    return min(seconds)
-
-
 def main() -> None:
     torch.set_num_threads(1)
     vocabulary, rng = 10_000, random.Random(0)
@@ -41,13 +31,13 @@ def main() -> None:
         path, terms = Path(folder) / "m.safetensors", Path(folder) / "terms.txt"
         save_ngram(path, estimate(labels, 3, vocabulary), names)
         tensors, size = load_file(path), path.stat().st_size
-        load, check = best_of(5, lambda: load_ngram(path, names)), best_of(5, lambda: ngram_problem(tensors, 0))
+        load, check = cpu_seconds(lambda: load_ngram(path, names)), cpu_seconds(lambda: ngram_problem(tensors, 0))
         count = len(tensors["labels"]) - 1
         print(f"{count:,} n-grams ({size / 1e6:.0f} MB): {load:.2f} s to load, {check:.2f} s of it checks")
         words = ["".join(rng.choices(LETTERS, k=rng.randint(4, 14))) for _ in range(10_000)]
         terms.write_text("".join(f"{word}\t2\n" for word in words))
         tokenizer = train_characters([LETTERS, LETTERS.upper(), "a b"])
-        load, check = best_of(1, lambda: load_hotwords(terms, tokenizer)), best_of(5, lambda: read_terms(terms))
+        load, check = cpu_seconds(lambda: load_hotwords(terms, tokenizer), 1), cpu_seconds(lambda: read_terms(terms))
         print(f"{len(words):,} hotwords: {load:.2f} s to load, {check:.2f} s of it reading and checks")
 
 

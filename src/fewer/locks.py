@@ -61,9 +61,7 @@ def exclusive(folder: str | Path, name: str = LOCK, first: bool = True) -> Itera
         with uninterrupted():
             if descriptor is not None:
                 _held.discard(path)
-                path.unlink(
-                    missing_ok=True
-                )  # before the lock goes: whoever opens the old file sees that it has no name
+                path.unlink(missing_ok=True)  # before the lock goes: whoever opens the old file sees it has no name
                 os.close(descriptor)
 
 

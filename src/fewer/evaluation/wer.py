@@ -91,9 +91,15 @@ def word_errors(ref: str, hyp: str, characters: bool = False) -> Errors:
 
 def count(edits: Sequence[Edit]) -> Errors:
     """The errors of one sentence's alignment."""
-    kinds = [edit.kind for edit in edits]
-    sub, deletions, ins = kinds.count("S"), kinds.count("D"), kinds.count("I")
-    return Errors(sub, deletions, ins, len(kinds) - ins, 1, int(sub + deletions + ins > 0))
+    sub, deletions, ins, words = _counts(edits)
+    return Errors(sub, deletions, ins, words, 1, int(sub + deletions + ins > 0))
+
+
+def _counts(edits: Sequence[Edit]) -> tuple[int, int, int, int]:
+    """Substitutions, deletions, insertions and reference words."""
+    kinds = "".join([edit.kind for edit in edits])
+    ins = kinds.count("I")
+    return kinds.count("S"), kinds.count("D"), ins, len(kinds) - ins
 
 
 @dataclass(frozen=True)
@@ -112,12 +118,7 @@ class Result:
     @cached_property
     def counts(self) -> Ints:
         """Substitutions, deletions, insertions and reference words of each utterance. (U, 4)"""
-        rows = list[tuple[int, int, int, int]]()
-        for edits in self.alignments:
-            kinds = "".join([edit.kind for edit in edits])
-            inserted = kinds.count("I")
-            rows.append((kinds.count("S"), kinds.count("D"), inserted, len(kinds) - inserted))
-        return np.array(rows, dtype=np.int64).reshape(-1, 4)
+        return np.array(list(map(_counts, self.alignments)), dtype=np.int64).reshape(-1, 4)
 
     @cached_property
     def errors(self) -> Errors:
