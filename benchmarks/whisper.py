@@ -1,40 +1,31 @@
 """CPU-seconds of Whisper decoding: fewer's search, alone and fused, against transformers' `generate`.
 
-    python benchmarks/whisper.py WHISPER_FOLDER MANIFEST [--utterances 16] [--text books.txt] [--against PYTHON]
+    python benchmarks/whisper.py WHISPER_FOLDER MANIFEST [--utterances 16] [--text books.txt]
 
 Beam 5, float32, one thread, the same utterances and mel features for all; encoder and decoder are counted. `generate`
 runs with one utterance at a time and in batches of 8; the faster is what the others are compared with. fewer runs in
 batches of 8. The n-gram LM (4-gram) and the bigram of LODR are made of the text, or of the manifest's transcripts.
 The neural ILM is a Mini-LSTM. The encoder, which is the same network for all, is timed alone as well: what it takes is
 the least that any of them could take. The last line is JSON with each system's time relative to `generate`.
-
---against: an interpreter with whisper-lm-transformers 0.2.0, transformers 4.50.3, torch and kenlm. It decodes the same
-utterances with the same beam and a word 4-gram of the same text, which fewer reads as well (`word_ngram`). The largest
-factor that any search could reach (`at_most`) is their time over that of the encoder.
 """
 
 import argparse
 import contextlib
 import io
 import json
-import os
-import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 
 from fewer.data.audio import load_audio
 from fewer.data.batches import Batch
 from fewer.data.manifest import Manifest
-from fewer.data.token_store import read_text, store_tokens
-from fewer.decoding.system import load_system
+from fewer.data.token_store import store_tokens
 from fewer.ilm.config import IlmConfig
 from fewer.models.encoded import Encoded
 from fewer.models.lm import LmScorer
@@ -43,7 +34,6 @@ from fewer.recognisers.whisper.recogniser import WhisperRecogniser, load_whisper
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
 from fewer.search.rules import EndScoredBy, Suppression
-from fewer.store.ngram_files import save_ngram
 from fewer.training.ngram import estimate
 
 BEAM, BATCH = 5, 8
@@ -58,17 +48,7 @@ def ngram(whisper: WhisperRecogniser, source: Path, order: int) -> NGram:
         return estimate(labels, order, tokenizer.size, tokenizer.end, prune=(0, 0, 1))
 
 
-def word_ngram(source: Path, order: int, arpa: Path) -> None:
-    """An ARPA file over the words of a text, in lower case and without punctuation."""
-    ids, stream = {"</s>": 0, "<unk>": 1}, list[int]()
-    for line in read_text(source):
-        words = re.sub(r"[^\w\s']", " ", line.lower()).split()
-        stream += [*(ids.setdefault(word, len(ids)) for word in words), 0] if words else []
-    model = estimate(torch.tensor(stream), order, len(ids), 0, prune=(0, 0, 1))
-    save_ngram(arpa, model, list(ids))
-
-
-def systems(whisper: WhisperRecogniser, source: Path, arpa: Path | None) -> dict[str, Fusion]:
+def systems(whisper: WhisperRecogniser, source: Path) -> dict[str, Fusion]:
     lm = LmScorer(ngram(whisper, source, 4))
     mini = IlmConfig(method="mini_lstm").new_context(whisper)
     scorers: dict[str, list[Any]] = {
@@ -77,7 +57,7 @@ def systems(whisper: WhisperRecogniser, source: Path, arpa: Path | None) -> dict
         "ngram_lodr": [whisper.scorer({}), lm, LmScorer(ngram(whisper, source, 2), "ilm")],
         "ngram_mini_lstm": [whisper.scorer({"ilm": mini}), lm],
     }
-    found = {
+    return {
         name: Fusion(
             parts,
             {term: SCALES[term] for part in parts for term in part.terms},
@@ -86,23 +66,6 @@ def systems(whisper: WhisperRecogniser, source: Path, arpa: Path | None) -> dict
         )
         for name, parts in scorers.items()
     }
-    if arpa is not None:
-        found["word_ngram"] = load_system(whisper, arpa).fusion({"lm": SCALES["lm"]})
-    return found
-
-
-def others(python: str, model: Path, audio: list[torch.Tensor], arpa: Path) -> dict[str, Any]:
-    """What whisper-lm-transformers does with the same utterances, in its own environment."""
-    with tempfile.TemporaryDirectory() as folder:
-        np.savez(Path(folder) / "audio.npz", **{f"{n:04}": samples.numpy() for n, samples in enumerate(audio)})
-        script = Path(__file__).with_name("whisper_lm.py")
-        command = [python, "-P", str(script), str(model), str(Path(folder) / "audio.npz"), str(arpa), str(BEAM)]
-        # -P, since this folder has a file named like the package `whisper`, which theirs needs
-        own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=own)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def generate(model: Any, mels: list[torch.Tensor], batch: int) -> list[tuple[int, ...]]:
@@ -139,7 +102,6 @@ def main() -> None:
     parser.add_argument("--utterances", type=int, default=16)
     parser.add_argument("--text", type=Path)
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--against", metavar="PYTHON")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     whisper = load_whisper(arguments.model)
@@ -152,16 +114,12 @@ def main() -> None:
     audio = [load_audio(manifest[item], 16000) for item in chosen]
     mels = [extractor(samples.numpy(), sampling_rate=16000, return_tensors="pt").input_features for samples in audio]
     text = arguments.text or arguments.manifest
-    scratch = tempfile.TemporaryDirectory()
-    arpa = Path(scratch.name) / "words.arpa" if arguments.against else None
-    if arpa is not None:
-        word_ngram(text, 4, arpa)
     runs: dict[str, Callable[[], Any]] = {
         ENCODER: lambda: [encode(whisper, group) for group in batches(mels)],
         "generate, one by one": lambda: generate(model, mels, 1),
         f"generate, batches of {BATCH}": lambda: generate(model, mels, BATCH),
     }
-    for name, fusion in systems(whisper, text, arpa).items():
+    for name, fusion in systems(whisper, text).items():
         runs[name] = lambda fusion=fusion: search(whisper, fusion, mels)  # type: ignore[misc]
     seconds, found = dict.fromkeys(runs, float("inf")), {}
     with torch.inference_mode():
@@ -183,18 +141,7 @@ def main() -> None:
         ratio = f"{value / reference:.2f} of generate"
         print(f"{name:30} {value / len(mels):6.3f} CPU-s per utterance, {ratio}{of_encoder}")
     ratios = {name: round(value / reference, 3) for name, value in seconds.items() if "generate" not in name}
-    result: dict[str, Any] = {**ratios, "same": same, "utterances": len(mels)}
-    if arpa is not None:
-        theirs_too = others(arguments.against, arguments.model, audio, arpa)
-        taken = theirs_too["seconds"]
-        for name, value in taken.items():
-            of_encoder = f"{encoder / value:.0%} of that in the encoder"
-            print(f"{'whisper-lm-transformers, ' + name:30} {value / len(mels):6.3f} CPU-s per utterance, {of_encoder}")
-        print(", ".join(f"{name} {number}" for name, number in theirs_too["versions"].items()))
-        result["times_faster"] = {name: round(taken["lm"] / seconds[name], 2) for name in ("ngram", "word_ngram")}
-        result["at_most"] = round(taken["lm"] / encoder, 2)
-        result["their_lm_alone"] = round((taken["lm"] - taken["alone"]) / len(mels), 3)  # CPU-s per utterance
-    print(json.dumps(result))
+    print(json.dumps({**ratios, "same": same, "utterances": len(mels)}))
 
 
 if __name__ == "__main__":

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
         write_report,
     )
     from fewer.api.model import Model, load
+    from fewer.api.perplexity import perplexity
     from fewer.api.recognition import adapt, decode, merge, rescore, transcribe, tune
     from fewer.api.results import Transcription
-    from fewer.api.scoring import perplexity, score, wer
+    from fewer.api.scoring import score, wer
     from fewer.progress import show_progress
 
 __all__ = [
@@ -68,9 +69,10 @@ _HOMES = {
     "adaptation.processor": "FusionProcessor",
     "api.making": "demo estimate_ilm import_returnn ngram prepare run tokenizer train write_report",
     "api.model": "Model load",
+    "api.perplexity": "perplexity",
     "api.recognition": "adapt decode merge rescore transcribe tune",
     "api.results": "Transcription",
-    "api.scoring": "perplexity score wer",
+    "api.scoring": "score wer",
     "progress": "show_progress",
 }
 

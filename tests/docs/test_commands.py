@@ -20,6 +20,7 @@ NOT_RUN = {
     "wget ": "a download",
     "pip install": "changes the environment",
     "python benchmarks/ngram_scale.py": "needs a large text",
+    "python benchmarks/score.py": "needs jiwer",
     "fewer prepare datasets": "a download",
     "fewer run mini-": "needs a real Whisper",
 }

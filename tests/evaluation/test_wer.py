@@ -229,6 +229,15 @@ def test_exhaustive_small_alignments_agree_with_the_definition() -> None:
                 assert count(align(" ".join(ref), " ".join(hyp))).total == fewest_errors(list(ref), list(hyp))
 
 
+@pytest.mark.parametrize("characters", [False, True])
+@settings(max_examples=300)
+@given(texts, texts)
+def test_counts_without_alignments_are_those_of_the_alignments(characters: bool, ref: str, hyp: str) -> None:
+    result = score({"1": ref, "2": "a"}, {"1": hyp, "2": "b"}, characters=characters)
+    assert count(result.alignments[0]) == word_errors(ref, hyp, characters)
+    assert result.errors == count(result.alignments[0]) + count(result.alignments[1])
+
+
 @pytest.mark.filterwarnings("error")
 def test_resampled_sets_without_reference_words_do_not_count_in_a_comparison() -> None:
     refs = {"a": "", "b": "w x y z"}

@@ -9,7 +9,8 @@ from typing import Literal, TypedDict, Unpack, overload
 import torch
 
 from fewer.adaptation.searching import Models, Options, load_search
-from fewer.api.arguments import Audio, check_choice, listed, recording
+from fewer.api.arguments import check_choice, listed
+from fewer.api.audio import Audio, recording
 from fewer.api.results import NBestLists, TextScores, Transcription, Transcriptions
 from fewer.compute.device import Precision, choose_placement
 from fewer.compute.engines import started

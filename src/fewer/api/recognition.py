@@ -9,7 +9,8 @@ from fewer.adaptation.adapt import AdaptOptions
 from fewer.adaptation.adapt import adapt as adapt_recogniser
 from fewer.adaptation.bundle import BundleFacts
 from fewer.adaptation.searching import check_end_by
-from fewer.api.arguments import Audio, listed, paths
+from fewer.api.arguments import listed, paths
+from fewer.api.audio import Audio
 from fewer.api.model import Task, load
 from fewer.api.results import NBestLists, Transcription, Transcriptions
 from fewer.compute.device import Precision, choose_placement

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from fewer.errors import FewerError
-from fewer.evaluation.wer import Errors
 from fewer.search.nbest import Header, NBest, read_header, read_nbest
 from fewer.transcription.transcript import Output, Segment, Transcript
 from fewer.transcription.words import Word
@@ -176,18 +175,3 @@ class TextScores:
     total: float  # Σ scale · score
     score: float  # what the search would rank it by: the total under the length policy
     tokens: int  # the end counted
-
-
-class WordErrorRate(float):
-    """A rate in percent, with the errors it comes from: `float(rate)`, `rate.errors.sub`."""
-
-    errors: Errors  # sub, deletions, ins, words, sentences
-
-    def __new__(cls, errors: Errors) -> "WordErrorRate":
-        rate = super().__new__(cls, errors.wer)
-        rate.errors = errors
-        return rate
-
-    def __repr__(self) -> str:
-        found = self.errors
-        return f"{float(self):.2f} % ({found.sub} sub, {found.deletions} del, {found.ins} ins of {found.words})"

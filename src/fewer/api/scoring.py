@@ -1,17 +1,11 @@
-"""Measuring: `score`, `wer`, `perplexity`."""
+"""Measuring: `score`, `wer`. Neither needs torch, which takes longer to import than most sets take to score."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fewer.api.arguments import check_choice, listed, paths
-from fewer.api.results import WordErrorRate
-from fewer.compute.device import Precision, choose_placement
-from fewer.compute.engines import started
-from fewer.compute.engines.engine import Engine
-from fewer.data.spelling import Case
-from fewer.decoding.perplexity import measure
+from fewer.api.arguments import check_choice, listed
 from fewer.errors import FewerError
 from fewer.evaluation.alignment import Rules
 from fewer.evaluation.normalise import basic, load_normaliser
@@ -20,7 +14,6 @@ from fewer.evaluation.wer import Comparison, Errors, Result, Unit, compare, word
 from fewer.evaluation.wer import listed as named
 from fewer.evaluation.wer import score as score_pairs
 from fewer.progress import warn
-from fewer.recognisers.names import full_name
 
 OTHER_STYLE = 0.05  # share of utterances that differ in case and punctuation alone, above which it is told
 
@@ -61,6 +54,21 @@ class Score:
 
     def __repr__(self) -> str:
         return f"<Score of {self.system}: WER {self.wer:.2f} % ({self.result.low:.2f} to {self.result.high:.2f})>"
+
+
+class WordErrorRate(float):
+    """A rate in percent, with the errors it comes from: `float(rate)`, `rate.errors.sub`."""
+
+    errors: Errors  # sub, deletions, ins, words, sentences
+
+    def __new__(cls, errors: Errors) -> "WordErrorRate":
+        rate = super().__new__(cls, errors.wer)
+        rate.errors = errors
+        return rate
+
+    def __repr__(self) -> str:
+        found = self.errors
+        return f"{float(self):.2f} % ({found.sub} sub, {found.deletions} del, {found.ins} ins of {found.words})"
 
 
 def score(
@@ -164,34 +172,6 @@ def wer(
     pairs = zip(refs, hyps, strict=True)
     errors = (word_errors(normaliser.ref(ref), normaliser.hyp(hyp), characters) for ref, hyp in pairs)
     return WordErrorRate(sum(errors, Errors()))
-
-
-def perplexity(
-    lm: str | Path,
-    text: str | Path | Sequence[str | Path],
-    *,
-    model: str | Path | None = None,
-    case: Case = "none",
-    engine: str | Engine = "local",
-    device: str = "auto",
-    precision: Precision = "auto",
-) -> dict[str, dict[str, Any]]:
-    """The perplexity of a language model, or of a recogniser's internal one, per token and per word.
-
-    Args:
-        lm: a folder of `fewer train`, an n-gram file, "hf:NAME", or a folder of `fewer.estimate_ilm`.
-        text: text files (plain, gzip, xz) or manifests.
-        model: the recogniser: of an internal language model, or whose tokenizer an n-gram file uses.
-        case: spelling of the text: none, lower, upper or librispeech.
-        engine: who computes, as in `Model.decode`.
-        device, precision: as in `fewer.load`.
-
-    Returns:
-        For each text by its path: ppl_label, ppl_word, log_prob, labels, words, sentences.
-    """
-    recogniser, placement = None if model is None else full_name(model), choose_placement(device, precision)
-    with started(engine, placement.device) as workers:
-        return {str(path): measure(lm, path, recogniser, case, placement, workers) for path in paths(text)}
 
 
 def _ranking(

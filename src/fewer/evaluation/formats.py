@@ -94,7 +94,7 @@ def read_text(path: str | Path) -> dict[str, str]:
         fields = line.split(maxsplit=1)
         if not fields:
             raise FewerError(f"{path}, line {number}: empty; expected 'utterance-id words'")
-        _add(texts, fields[0], " ".join(fields[1:]), path, number)
+        _add(texts, fields[0], fields[1] if len(fields) > 1 else "", path, number)
     return texts
 
 
