@@ -86,6 +86,28 @@ def test_torchrun_is_refused_at_once_where_it_would_do_everything_twice(tones: P
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tune", "aed", "dev.jsonl", "OUT"),
+        ("run", "libri-lstm-ilme", "OUT"),
+        ("adapt", "aed", "OUT", "--text", "train.txt"),
+        ("demo", "OUT"),
+        ("rescore", "dev.jsonl", "lm", "OUT"),
+    ],
+)
+def test_what_every_process_would_do_whole_is_refused_under_torchrun(
+    fewer: Fewer, tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.chdir(tones)
+    code, _, told = fewer(*(tmp_path / "out" if word == "OUT" else word for word in command))
+    assert code == 1
+    assert f"fewer {command[0]} runs in one process: start it without torchrun" in told
+    assert not (tmp_path / "out").exists()
+
+
 def torchrun(*arguments: object) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "fewer"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

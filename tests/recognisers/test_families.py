@@ -324,6 +324,33 @@ def test_languages_and_tasks(tmp_path: Path) -> None:
     assert [german.tokenizer.labels[id] for id in german.prompt] == ["</s>", "<lang:de>"]  # type: ignore[attr-defined]
 
 
+REQUEST = """{% set asked = messages[0]['content'][1] %}<|startofcontext|><|startoftranscript|><|emo:undefined|>\
+<|{{ asked['source_language'] }}|><|{{ asked['target_language'] }}|>\
+{{ '<|pnc|>' if asked['punctuation'] else '<|nopnc|>' }}<|noitn|><|notimestamp|><|nodiarize|>"""
+
+
+@pytest.mark.parametrize("task", ["transcribe", "translate"])
+def test_canarys_own_processor_asks_for_the_same(tmp_path: Path, task: str) -> None:
+    """Its template, which comes with a checkpoint, writes what transformers' own tests of the real one expect."""
+    pair = Pair("canary", make_model(tmp_path, "canary", seed=1, ending=5.5))
+    ours, (samples,) = load_recogniser(tmp_path, "de", task), noises(1)
+    assert isinstance(ours, FamilyRecogniser)
+    extractor = transformers.AutoFeatureExtractor.from_pretrained(tmp_path)
+    tokens = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    processor = transformers.CanaryProcessor(extractor, tokens, chat_template=REQUEST)
+    written = "en" if task == "translate" else None
+    inputs = processor.apply_transcription_request(samples.numpy(), source_language="de", target_language=written)
+    assert inputs["decoder_input_ids"].tolist() == [ours.prompt]
+    never = ours.suppress.nonzero().flatten().tolist() if ours.suppress is not None else None
+    with torch.inference_mode():
+        (sequence,) = pair.theirs.generate(**inputs, suppress_tokens=never, max_length=LONGEST).tolist()
+    found = tuple(label for label in sequence[len(ours.prompt) :] if label != ours.tokenizer.end)
+    fusion = Fusion([Masked(ours.scorer({}), ours.suppress, ours.suppress)], {"aed": 1.0}, ours.tokenizer.end)
+    limit = torch.tensor([LONGEST - len(ours.prompt)])
+    ((best, *_),) = beam_search(fusion, ours.listen([samples]), limit, SearchOptions(beam=1))
+    assert best.tokens == found
+
+
 def test_a_recogniser_goes_to_other_processes(pair: Pair) -> None:
     other = pickle.loads(pickle.dumps(pair.ours))
     (samples,), labels = noises(1), pair.labels()

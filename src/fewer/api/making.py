@@ -342,6 +342,7 @@ def demo(folder: str | Path = "demo", *, quick: bool = False, seed: int = 1, dev
     Returns:
         The results, as in FOLDER/run/results.json.
     """
+    check_alone("fewer demo")
     return run_demo(folder, quick, seed, device)
 
 

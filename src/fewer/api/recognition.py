@@ -218,6 +218,7 @@ def rescore(
         model: a model folder whose tokenizer an n-gram file uses.
         device: as in `fewer.load`.
     """
+    check_alone("fewer rescore")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "nbest.jsonl" if out is None else Path(out)
         check_output(path)
@@ -285,10 +286,10 @@ def tune(
     Returns:
         The result of each method by its name ("sf", or the name of the folder): `wer`, `scales`, `converged` and so on.
     """
+    check_alone("fewer tune", "give its searches several by --engine")
     out, manifest = Path(out), as_manifest(manifest)
     space = {"length": length, "fixed": dict(fixed or {}), "tied": dict(tied or {}), "ranges": dict(ranges or {})}
     options = parse_config(TuneOptions, {"space": space, "budget": budget, "no_harm": no_harm}, "fewer tune")
-    check_alone("fewer tune", "give its searches several by --engine")
     recogniser = load_recogniser(model, language, task, True, choose_placement(device, precision))
     search = SearchOptions(recogniser.defaults.search.beam if beam is None else beam, max_length=max_length)
     normaliser = load_normaliser(normalise or recogniser.defaults.normaliser)
@@ -365,6 +366,7 @@ def adapt(
     Returns:
         What the bundle's bundle.json says: `method`, `scales`, results on `dev` and `general`, …
     """
+    check_alone("fewer adapt")
     values = {
         "text": paths(text),
         "lm": None if lm is None else str(lm),

@@ -63,10 +63,10 @@ def processes() -> tuple[int, int]:
     return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
-def check_alone(command: str, instead: str) -> None:
-    """An error under torchrun, at once, of a command that starts its processes itself."""
+def check_alone(command: str, instead: str = "") -> None:
+    """An error under torchrun, at once, of a command that every process would do whole. instead: what else to do."""
     if processes()[1] > 1:
-        raise FewerError(f"{command} runs in one process: start it without torchrun, and {instead}")
+        raise FewerError(f"{command} runs in one process: start it without torchrun{instead and f', and {instead}'}")
 
 
 def alone(device: str | torch.device = "cpu") -> World:
