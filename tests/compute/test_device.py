@@ -12,8 +12,14 @@ from fewer.compute.precision import reduced
 from fewer.errors import FewerError
 
 
-def test_without_a_gpu_auto_is_the_cpu_in_float32() -> None:
-    assert choose_placement() == choose_placement("cpu", "float32") == CPU
+def test_auto_is_the_cpu_in_float32_or_in_8_bits_where_they_are_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    auto = choose_placement()
+    assert auto.settled() == choose_placement("cpu", "float32") == CPU
+    for instructions, precision in (("AVX2", "int8"), ("AVX512", "int8"), ("DEFAULT", "float32")):
+        monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda found=instructions: found)
+        assert auto.settled(int8=True) == Placement(CPU.device, precision)
+        assert CPU.settled(int8=True) == CPU
+        assert Placement(torch.device("cuda"), "auto").settled(int8=True).precision == "float32"
 
 
 def test_what_the_machine_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +105,13 @@ def test_a_reduced_module_says_about_the_same(precision: str, error: float) -> N
         found = smaller(inputs.to(next(smaller.parameters()).dtype)).float()
     difference = (found - expected).norm() / expected.norm()
     assert 0 < difference < error
+
+
+def test_8_bit_products_of_a_row_do_not_depend_on_the_others() -> None:
+    linear = reduced(nn.Sequential(nn.Linear(64, 48)), "int8")
+    rows = torch.cat([torch.rand(3, 64), torch.randn(4, 64) * 100])  # those of the first three are positive
+    with torch.inference_mode():
+        assert torch.equal(linear(rows), torch.cat([linear(row[None]) for row in rows]))
 
 
 def test_processes_of_one_machine_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

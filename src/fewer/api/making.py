@@ -317,7 +317,7 @@ def run(
         change: changes of the configuration, such as "beam=32".
         engine: who estimates and searches, as in `Model.decode`; not torchrun. Default: what the recipe says, or
             "local". Processes that train are another setting: change="processes=2".
-        device, precision: as in `fewer.load`. Default: what the recipe says, or "auto".
+        device, precision: as in `fewer.load`. Default: what the recipe says, or "auto" and "float32".
 
     Returns:
         What the folder's results.json says.

@@ -92,7 +92,8 @@ def load(
         language: what is spoken, such as "de". Default: `transcribe` detects it, if the Whisper is multilingual.
         task: "transcribe", or "translate" (into English).
         device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1" (the second GPU) or "mps".
-        precision: of the encoder: "float32" ("auto"), "bfloat16", "float16" (GPUs) or "int8" (Whisper on CPUs).
+        precision: of the encoder: "float32", "bfloat16", "float16" (GPUs) or "int8" (Whisper on CPUs). "auto":
+            int8 for Whisper on a CPU that is fast in it, else float32.
     """
     check_choice("task", task, TASKS)
     placement = choose_placement(device, precision)

@@ -40,5 +40,7 @@ Device = Annotated[
 ]
 Precision = Annotated[
     Literal["auto", "float32", "bfloat16", "float16", "int8"],
-    typer.Option(help="Of the encoder: float32 (auto), bfloat16, float16 (GPUs) or int8 (Whisper on CPUs)."),
+    typer.Option(
+        help="Of the encoder: float32, bfloat16, float16 (GPUs), int8 (Whisper on CPUs). auto: int8 or float32."
+    ),
 ]

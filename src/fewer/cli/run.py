@@ -26,7 +26,7 @@ def command(
     ] = None,
     precision: Annotated[
         Literal["auto", "float32", "bfloat16", "float16", "int8"] | None,
-        typer.Option(help="Of encoders in estimation and search, as in `fewer decode`."),
+        typer.Option(help="Of encoders in estimation and search, as in `fewer decode`; float32 if not given."),
     ] = None,
 ) -> None:
     """Run an experiment: train, estimate internal LMs, tune, decode, score, and write its table.

@@ -29,7 +29,8 @@ class Int8Linear(nn.Module):
     """A linear layer of 8-bit products: a scale for each output, and one for each row of the input.
 
     torch has one scale for all rows, so each row is divided by its largest number before, and its outputs are
-    multiplied by it. Weights have 7 bits, since CPUs without VNNI add two products in 16 bits.
+    multiplied by it: a row's outputs do not depend on the other rows. Weights have 7 bits, since CPUs without VNNI add
+    two products in 16 bits.
     """
 
     def __init__(self, linear: nn.Linear):
@@ -46,6 +47,9 @@ class Int8Linear(nn.Module):
         """(…, in) -> (…, out)"""
         rows = inputs.reshape(-1, inputs.shape[-1])
         largest = rows.abs().amax(dim=1, keepdim=True).clamp_min_(LEAST)  # (n, 1)
-        outputs: Tensor = torch.ops.quantized.linear_dynamic(rows / largest, self.packed, False).mul_(largest)
+        scaled = rows.new_empty(len(rows) + 1, rows.shape[1])
+        torch.div(rows, largest, out=scaled[:-1])
+        scaled[-1, 0], scaled[-1, 1:] = -1.0, 1.0  # torch's scale is that of -1 to 1, whatever the other rows are
+        outputs: Tensor = torch.ops.quantized.linear_dynamic(scaled, self.packed, False)[:-1].mul_(largest)
         outputs = outputs if self.bias is None else outputs.add_(self.bias)
         return outputs.view(*inputs.shape[:-1], -1)

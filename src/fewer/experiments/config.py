@@ -124,7 +124,7 @@ class ExperimentConfig(Config):
     processes: int = Field(default=1, ge=1)  # of this machine that train together
     engine: str = "local"  # who estimates and searches: local, processes:N, ray or ray:ADDRESS
     device: str = "auto"  # of training and search: auto (a GPU if there is one), cpu, cuda, cuda:1 or mps
-    precision: Precision = "auto"  # of encoders in estimation and search
+    precision: Precision = "float32"  # of encoders in estimation and search
     encodings: Path | None = None  # where a Whisper's encoder states are kept, to share them between rows and runs
     tuning: TuneOptions = TuneOptions()
     normaliser: str = "none"  # of `fewer score`

@@ -107,7 +107,7 @@ class Experiment:
         """Note the configuration; refuse a folder that holds another experiment. It may go on in more processes."""
         path, now = self.folder / "experiment.json", json.loads(self.config.model_dump_json())
         there = read_json_object(path) if path.exists() else now
-        there = {"precision": "auto", "engine": "local"} | there  # of an older version
+        there = {"precision": "float32", "engine": "local"} | there  # of an older version
         free = ("processes", "engine", "device")  # these may be others than before
         if changed := [key for key in now if there.get(key) != now[key] and key not in free]:
             raise FewerError(

@@ -33,7 +33,7 @@ def load_recogniser(
     if is_bundle(source):
         raise FewerError(f"{source} is a bundle of `fewer adapt`, not a model; `fewer decode` and `transcribe` take it")
     if not is_pretrained(source):
-        return AedRecogniser(load_model(source, placement.device, cached), placement.precision)
+        return AedRecogniser(load_model(source, placement.device, cached), placement.settled().precision)
 
     from fewer.recognisers.transformers.families import FAMILIES
     from fewer.recognisers.transformers.loading import kind_of, load_family
@@ -41,8 +41,8 @@ def load_recogniser(
 
     family = kind_of(source)
     if family is FAMILIES["whisper"]:
-        return load_whisper(source, language, task, placement, detect)
-    return load_family(source, family, language, task, placement, detect)
+        return load_whisper(source, language, task, placement.settled(int8=True), detect)
+    return load_family(source, family, language, task, placement.settled(), detect)
 
 
 def around_model(model: Any, language: str | None = None, task: str = "transcribe") -> Recogniser:
