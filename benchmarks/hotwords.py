@@ -29,11 +29,13 @@ from typing import Any
 import torch
 
 from fewer.adaptation.searching import Models, load_search
+from fewer.compute.device import choose_placement
 from fewer.data.corpora.given import as_manifest
 from fewer.data.hotwords import read_terms
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
-from fewer.decoding.decode import EncodedBatch, hold_set, search_set
+from fewer.decoding.decode import search_set
+from fewer.decoding.encoding import EncodedBatch, hold_set
 from fewer.decoding.system import Search, load_hotwords
 from fewer.evaluation.alignment import align
 from fewer.evaluation.normalise import load_normaliser
@@ -80,7 +82,7 @@ class Tally:
 class Bench:
     def __init__(self, args: argparse.Namespace):
         self.args = args
-        self.search: Search = load_search(Models(args.bundle or args.model))
+        self.search: Search = load_search(Models(args.bundle or args.model, placement=choose_placement()))
         self.recogniser = self.search.system.recogniser
         self.normalise = load_normaliser(self.recogniser.defaults.normaliser).hyp
         self.folder = Path(tempfile.mkdtemp())

@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Model:
-    return fewer.load(folder, beam=2)
+    return fewer.load(folder, beam=2, precision="float32")
 
 
 def theirs(folder: Path, audio: list[torch.Tensor]) -> list[str]:
