@@ -133,3 +133,15 @@ def test_loading_is_said_before_torch_is_imported(arguments: list[str], code: in
     program = WITHOUT_TORCH.replace("{arguments!r}", repr(arguments))
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, encoding="utf-8")
     assert (ended.returncode, ended.stderr) == (code, told)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space hold on Linux")
+def test_too_little_memory_to_load_torch_is_not_a_bug() -> None:
+    limit = 300 << 20  # less than the libraries of torch take
+    code = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit})); import fewer.cli as cli"
+    command = [sys.executable, "-P", "-c", f"{code}; cli.start()", "decode", "model", "set.jsonl", "out.jsonl"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stderr.splitlines()[1:] == [
+        "fewer: out of memory; use a smaller model, beam or batch, or a larger machine"
+    ]

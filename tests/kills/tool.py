@@ -70,19 +70,22 @@ class Ended:
 def run(
     command: Command, world: Path, out: Path, after: float | None = None, how: signal.Signals = signal.SIGKILL
 ) -> Ended:
-    """Run it. after: seconds at which it gets the signal, if it lives that long."""
+    """Run it. after: seconds at which it gets the signal, if it lives that long; those of a worker begin with it."""
     said = out.parent.parent / f"said-{time.monotonic_ns()}"
     arguments = list(map(str, command.arguments(world, out)))
     process: Any = _forks.Process(target=_call, args=(arguments, command.prepare, said))
     process.start()
+    if command.worker is not None:
+        _worker(process, command.worker)
     began, signalled = time.monotonic(), False
     process.join(after)
     if process.is_alive():
         if command.worker is None:
             _signal(process, how)
             began, signalled = time.monotonic(), True
-        else:
-            signalled = _kill_worker(process, command.worker)
+        elif (worker := _worker(process, command.worker)) is not None:
+            os.kill(worker, signal.SIGKILL)
+            signalled = True
         process.join()
     seconds, text = time.monotonic() - began, said.read_text(errors="replace") if said.exists() else ""
     said.unlink(missing_ok=True)
@@ -114,14 +117,13 @@ def _signal(process: Any, how: signal.Signals) -> None:
         os.kill(process.pid, how)
 
 
-def _kill_worker(process: Any, name: str) -> bool:
-    """Kill the newest process below it that has this name, as soon as there is one; whether there was."""
+def _worker(process: Any, name: str) -> int | None:
+    """The newest process below it that has this name, as soon as there is one; None if it ends before."""
     while process.is_alive():
         if found := [pid for pid, called in _below(process.pid) if called.startswith(name)]:
-            os.kill(max(found), signal.SIGKILL)
-            return True
+            return max(found)
         process.join(LOOK)
-    return False
+    return None
 
 
 def _below(pid: int) -> list[tuple[int, str]]:
@@ -149,25 +151,29 @@ def kills(
     assert whole.code == 0, f"{command.name} fails without being killed: {whole.said}"
     expected = contents(out.parent)
     shutil.rmtree(out.parent)
-    rng, found = random.Random(f"{command.name} {seed}"), []
-    for _ in range(times):
-        after = rng.uniform(0, whole.seconds)
+    rng, found, killed, longest = random.Random(f"{command.name} {seed}"), [], 0, whole.seconds
+    while killed < times:
+        after = rng.uniform(0, longest)
         out.parent.mkdir()
-        problem = _problem(command, world, out, after, how) or difference(expected, contents(out.parent))
+        stopped = run(command, world, out, after, how)
+        if stopped.signalled:
+            killed += 1
+            problem = _problem(command, world, out, stopped, how)
+        else:  # it was faster than the first time
+            longest = min(longest, stopped.seconds)
+            problem = f"it ends with {stopped.code}: {stopped.said[-500:]}" if stopped.code else None
+        problem = problem or difference(expected, contents(out.parent))
         if problem is not None:
             found.append(Outcome(command.name, after, problem))
         shutil.rmtree(out.parent)
     return found
 
 
-def _problem(command: Command, world: Path, out: Path, after: float, how: signal.Signals) -> str | None:
-    """Kill it and, unless it goes on by itself, run it again; what is wrong about how it ended."""
-    stopped = run(command, world, out, after, how)
+def _problem(command: Command, world: Path, out: Path, stopped: Ended, how: signal.Signals) -> str | None:
+    """Run it again unless it went on by itself; what is wrong about how it ended."""
     if command.worker is not None:
-        if not stopped.signalled:
-            return "it ended before a worker could be killed"
         return f"it ended with {stopped.code}: {stopped.said[-500:]}" if stopped.code else None
-    if stopped.code == 0:  # it was faster
+    if stopped.code == 0:  # it was done already
         return None
     problem = None if how == signal.SIGKILL else _not_clean(stopped, how, out.parent)
     if problem is None:
