@@ -94,6 +94,7 @@ def run(
 
 def _call(arguments: list[str], prepare: Callable[[], None] | None, said: Path) -> None:
     """The command, in a session of its own as if started from a terminal."""
+    multiprocessing.set_start_method(None, force=True)  # as if no fork server had started it
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until it begins
     os.setsid()
     for stream, name in ((1, os.devnull), (2, str(said))):

@@ -1,4 +1,7 @@
+import ctypes
 import hashlib
+import os
+import signal
 import subprocess
 import sys
 
@@ -9,6 +12,7 @@ from fewer.data.audio import resample as resample_in_time
 from fewer.data.synthesis import speech
 from fewer.data.synthesis.speech import ACCENTS, VARIANTS, Delivery, Voice, speak, voices
 from fewer.errors import FewerError
+from fewer.files import stop_by
 
 TEXT = "the tide is high and the boats are in"
 
@@ -132,3 +136,20 @@ def test_a_voice_that_espeak_does_not_have_is_an_error(monkeypatch):
 def test_a_text_without_sound_is_an_error():
     with pytest.raises(FewerError, match="gave no sound"):
         speak(" ", Voice("american", "m1"), Delivery(), 16_000)
+
+
+def test_ctrl_c_while_it_speaks_is_not_lost(monkeypatch):
+    """espeak-ng calls Python with its samples, and ctypes drops what is raised there, with these samples."""
+    read = ctypes.string_at
+
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return read(*arguments)
+
+    monkeypatch.setattr(ctypes, "string_at", interrupted)
+    before = signal.signal(signal.SIGINT, lambda *_: stop_by(KeyboardInterrupt()))  # as the command line does
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            speak(TEXT, Voice("american", "m1"), Delivery(), 16_000)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -118,7 +118,7 @@ def _synthesise(jobs: list[tuple[Utterance, Path]], config: DemoCorpusConfig, wo
     pool = concurrent.futures.ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(config, babble))
     try:
         with _interrupts_wait():  # until the processes ignore them
-            recorded = pool.map(_record_one, jobs, chunksize=8)
+            recorded = pool.map(_record_one, jobs)
         with Bar("synthesising speech", len(jobs)) as bar:
             for _ in recorded:
                 bar.advance()

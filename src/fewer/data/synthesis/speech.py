@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewer.errors import FewerError
+from fewer.files import uninterrupted
 
 ESPEAK_RATE = 22050  # samples per second of every espeak-ng voice
 LONGEST_PATH = 150  # espeak-ng holds the path of its data in 160 bytes
@@ -75,7 +76,10 @@ def resample(samples: NDArray[np.float32], rate: int, new_rate: int) -> NDArray[
 
 
 def _synthesise(text: str, voice: Voice, delivery: Delivery) -> bytes:
-    """16-bit samples from a freshly loaded library: espeak-ng keeps phase and noise state from call to call."""
+    """16-bit samples from a freshly loaded library: espeak-ng keeps phase and noise state from call to call.
+
+    Ctrl-C waits: raised in `receive`, it would get lost, and samples with it.
+    """
     library, data = _load()
     chunks: list[bytes] = []
 
@@ -100,7 +104,9 @@ def _synthesise(text: str, voice: Voice, delivery: Delivery) -> bytes:
         library.espeak_ng_SetRandSeed(ctypes.c_long(delivery.seed))
         content = text.encode()
         size, zero = ctypes.c_size_t(len(content) + 1), ctypes.c_uint(0)
-        if library.espeak_Synth(content, size, zero, BY_CHARACTER, zero, ctypes.c_uint(UTF8), None, None):
+        with uninterrupted():
+            failed = library.espeak_Synth(content, size, zero, BY_CHARACTER, zero, ctypes.c_uint(UTF8), None, None)
+        if failed:
             raise FewerError(f"espeak-ng cannot speak {text!r} with voice {voice.name}")
         library.espeak_Terminate()
     finally:
