@@ -72,7 +72,7 @@ def test_the_page_is_there(folder: Path) -> None:
 def test_run_again_it_does_nothing_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment, "train_together", _never)
     monkeypatch.setattr(experiment, "tune_all", _never)
-    monkeypatch.setattr(experiment, "decode", _never)
+    monkeypatch.setattr(experiment, "decode_all", _never)
     before = json.loads((folder / "run" / "results.json").read_text())
     assert {**demo(folder, quick=True), "seconds": 0} == {**before, "seconds": 0}
 

@@ -121,6 +121,30 @@ def test_a_finished_experiment_is_not_done_twice_nor_by_other_processes(run: Pat
     assert not (run / "models" / "lm" / LOCK).exists()
 
 
+def test_rows_are_decoded_side_by_side_and_give_the_same_lists(
+    run: Path, tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "decodes")
+    jobs: list[int] = []
+    map_shards = Processes.map
+
+    def counted(self: Processes, work: Any, shards: Any, *arguments: Any) -> Any:
+        jobs.append(len(shards))
+        return map_shards(self, work, shards, *arguments)
+
+    monkeypatch.setattr(Processes, "map", counted)
+    values = experiment_values(tones) | {"engine": "processes:2"}
+    Experiment(parse_config(ExperimentConfig, values, "tones"), tmp_path / "run").run()
+    assert len(jobs) == 1
+    assert jobs[0] >= 2 * len(ROWS)  # all rows on both sets
+    paths = [path.relative_to(run) for path in (run / "decodes").rglob("*") if path.is_file()]
+    assert len(paths) == 2 * len(ROWS)
+    for path in paths:
+        assert (tmp_path / "run" / path).read_bytes() == (run / path).read_bytes()
+    assert len([path for path in (tmp_path / "run" / "decodes").rglob("*") if path.is_file()]) == len(paths)
+
+
 def test_lists_of_a_model_that_was_trained_anew_are_not_taken_for_its_own(
     run: Path, tones: Path, tmp_path: Path
 ) -> None:

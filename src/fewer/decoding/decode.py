@@ -1,11 +1,13 @@
 """Decoding a set: batches by length, in shards that any engine does, N-best lists in the manifest's order."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fewer.compute.engines.engine import Engine, Local, Work
+from fewer.compute.engines.engine import Engine, Job, Local, Work
 from fewer.compute.memory import Halving
 from fewer.data.manifest import Manifest
 from fewer.decoding.encoding import EncodedBatch, EncodedSet, named
@@ -91,6 +93,10 @@ class _Decoding(Searching):
         batches = self.encoded.read_ahead(self.parts.batches(shard))
         return self.parts.write(shard, (found for batch in batches for found in self.found(batch, *arguments)))
 
+    def count(self, shards: Sequence[int]) -> int:
+        """Their utterances."""
+        return sum(len(self.parts.items(shard)) for shard in shards)
+
     def name(self, shard: int) -> str:
         items = self.parts.items(shard)
         return f"shard {shard} ({named(self.encoded, items)})"
@@ -99,6 +105,18 @@ class _Decoding(Searching):
 def header(system: System, scales: Mapping[str, float], options: SearchOptions, info: dict[str, Any]) -> Header:
     fusion = system.fusion(scales)
     return Header(fusion.terms, fusion.scales, options.length, {**system.names, "beam": options.beam, **info})
+
+
+@dataclass(frozen=True)
+class Decode:
+    """What is decoded into an N-best file."""
+
+    system: System
+    manifest: Path
+    out: Path
+    scales: Mapping[str, float]
+    options: SearchOptions
+    info: Mapping[str, Any]  # what the file's header should say besides
 
 
 def decode(
@@ -111,37 +129,59 @@ def decode(
     info: Mapping[str, Any] | None = None,
     share: Share | None = None,
 ) -> int:
-    """Decode a manifest into an N-best file, complete or absent.
+    """One of `decode_all`."""
+    return decode_all([Decode(system, Path(manifest), Path(out), scales, options, info or {})], engine, share)
 
-    Shards that are done lie beside it until all are, so that the same call goes on where it was. share: do only these
-    shards, and leave them for `merge`. info: what the file's header should say besides. Returns the number of
-    utterances that were asked for.
+
+def decode_all(decodes: Sequence[Decode], engine: Engine = Local(), share: Share | None = None) -> int:
+    """Decode manifests into N-best files, each complete or absent. Their shards are done side by side.
+
+    Shards that are done lie beside a file until all are, so that the same call goes on where it was. share: do only
+    these shards, and leave them for `merge`. Returns the number of utterances that were asked for.
     """
-    opened, out = Manifest(manifest, transcripts=False), Path(out)
-    check_output(out)
-    head = header(system, scales, options, {"set": Path(manifest).stem, **(info or {})})
-    marks = identity(system, options, opened.path, repr(sorted(scales.items())), repr(head), __version__)
-    lock = f".{out.name}{share or ''}.lock"
-    with exclusive(out.parent, lock, engine.first):
-        encoded = EncodedSet(system.recogniser, opened, KeptTensors(), groups=(), engine=engine)
-        if engine.first:
-            plan = partial(encoded.batches.plan, 1)
-            Parts.begin(out, marks, head, plan, system.recogniser.device.type != "cpu", share is not None)
+    with ExitStack() as locks:
+        works = [_begin(one, engine, share, locks) for one in decodes]
+        asked = [[shard for shard in work.parts.shards if share is None or share.has(shard)] for work in works]
+        jobs = [
+            Job(work, [shard for shard in shards if not work.parts.has(shard)], (dict(one.scales), one.options))
+            for one, work, shards in zip(decodes, works, asked, strict=True)
+        ]
+        left = engine.same([job.shards for job in jobs])
+        jobs = [replace(job, shards=shards) for job, shards in zip(jobs, left, strict=True)]
+        missing = [len(shards) for shards in left]
+
+        def finish(number: int) -> None:
+            if not missing[number] and share is None and engine.first:
+                merge(decodes[number].out)
+
+        for number in range(len(jobs)):
+            finish(number)  # of a run that was stopped, perhaps
+        sets = ", ".join(dict.fromkeys(one.manifest.stem for one in decodes))
+        with Bar(f"decoding {sets}", sum(map(_Decoding.count, works, left))) as bar:
+            for number, done in engine.side_by_side(jobs):
+                bar.advance(done)
+                missing[number] -= 1
+                finish(number)
         engine.wait()
-        parts = Parts.open(out)
-        shards = [shard for shard in parts.shards if share is None or share.has(shard)]
-        count = sum(len(parts.items(shard)) for shard in shards)
-        todo = [shard for shard in shards if not parts.has(shard)]
-        encoded.groups = parts.groups
-        try:
-            with Bar(f"decoding {Path(manifest).stem}", sum(len(parts.items(shard)) for shard in todo)) as bar:
-                for _, done in engine.map(_Decoding(system, encoded, parts), todo, dict(scales), options):
-                    bar.advance(done)
-        finally:
-            parts.remove_if_empty()
-        if share is None and engine.first:
-            merge(out)
-        engine.wait()
-    if isinstance(system.lm, WordwiseLm) and system.lm.asked.words:
-        say(str(system.lm.asked))
-    return count
+    for lm in {id(one.system.lm): one.system.lm for one in decodes}.values():
+        if isinstance(lm, WordwiseLm) and lm.asked.words:
+            say(str(lm.asked))
+    return sum(map(_Decoding.count, works, asked))
+
+
+def _begin(one: Decode, engine: Engine, share: Share | None, locks: ExitStack) -> _Decoding:
+    """Lock the file, and divide the work unless that was done before. locks: what is undone at the end."""
+    opened, system = Manifest(one.manifest, transcripts=False), one.system
+    check_output(one.out)
+    head = header(system, one.scales, one.options, {"set": one.manifest.stem, **one.info})
+    marks = identity(system, one.options, opened.path, repr(sorted(one.scales.items())), repr(head), __version__)
+    locks.enter_context(exclusive(one.out.parent, f".{one.out.name}{share or ''}.lock", engine.first))
+    encoded = EncodedSet(system.recogniser, opened, KeptTensors(), groups=(), engine=engine)
+    if engine.first:
+        plan = partial(encoded.batches.plan, 1)
+        Parts.begin(one.out, marks, head, plan, system.recogniser.device.type != "cpu", share is not None)
+    engine.wait()
+    parts = Parts.open(one.out)
+    locks.callback(parts.remove_if_empty)
+    encoded.groups = parts.groups
+    return _Decoding(system, encoded, parts)

@@ -19,12 +19,12 @@ import torch
 from fewer.compute.device import Placement, choose_placement
 from fewer.compute.engines import started
 from fewer.compute.engines.engine import Engine, Local
-from fewer.config import first_of, parse_config, read_yaml
+from fewer.config import parse_config
 from fewer.data.manifest import Manifest
 from fewer.data.token_store import read_text
 from fewer.data.tokenizer import Tokenizer
 from fewer.data.tokenizers import load_tokenizer, train_characters, train_sentencepiece, train_words
-from fewer.decoding.decode import decode, header
+from fewer.decoding.decode import Decode, decode_all, header
 from fewer.decoding.encoding import EncodedSet, encode_set, hold_set
 from fewer.decoding.identity import identity
 from fewer.decoding.second_pass import reranked, second_pass_method, united, with_ilm
@@ -33,26 +33,24 @@ from fewer.decoding.tunable import tuning_method
 from fewer.errors import FewerError
 from fewer.evaluation.normalise import load_normaliser
 from fewer.experiments.config import ExperimentConfig, LmSource, ModelSource, NGramSource, Row
+from fewer.experiments.kept import another, check_same, is_measured
 from fewer.experiments.layers import train_values
 from fewer.experiments.results import results_of_run
 from fewer.experiments.separate import subtract_lm
 from fewer.files import LOCK, atomic_write, fingerprint, is_leftover, read_json, read_json_object, write_json
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
-from fewer.ilm.folder import FACTS
 from fewer.locks import exclusive
+from fewer.models.lm import LanguageModel
 from fewer.progress import say, warn
 from fewer.recognisers.loader import load_recogniser
+from fewer.recognisers.recogniser import Recogniser
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_header, read_nbest, write_nbest
-from fewer.store.model_folder import CONFIG, WEIGHTS
+from fewer.store.lms import load_lm
+from fewer.store.model_folder import WEIGHTS
 from fewer.store.ngram_files import save_ngram
-from fewer.training.configs import (
-    TrainConfig,
-    changed_keys,
-    effective,
-    parse_train_config,
-)
+from fewer.training.configs import TrainConfig, changed_keys, parse_train_config
 from fewer.training.ngram_text import ngram_of_texts
 from fewer.training.records import CURVES
 from fewer.training.together import train_together
@@ -69,6 +67,7 @@ class Experiment:
         self.config, self.folder = config, Path(folder)
         self.seconds: dict[str, float] = {}
         self.engine: Engine = Local()
+        self._recognisers, self._lms = dict[str, Recogniser](), dict[tuple[str, str], LanguageModel]()
 
     def run(self) -> dict[str, Any]:
         """All stages; returns the results."""
@@ -96,9 +95,7 @@ class Experiment:
         with self._stage("tuning"):
             self._tune()
         with self._stage("decoding"):
-            for row in sorted(self.config.rows, key=lambda row: bool(row.second_pass)):  # these need the others' lists
-                for name in self.config.sets:
-                    self._decode(row, name)
+            self._decode()
         results = results_of_run(self)
         write_json(self.folder / "results.json", results)
         return results
@@ -172,7 +169,7 @@ class Experiment:
             say(f"training {name}")
             train_together(config, folder, min(self.config.processes, self._gpus or self.config.processes))
         elif folder != own:
-            _check_same(config, folder)
+            check_same(config, folder)
         if folder != own and (folder / CURVES).exists():  # the report shows what is in the run folder
             own.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(folder / CURVES, own / CURVES)
@@ -204,7 +201,7 @@ class Experiment:
         wanted = {**json.loads(source.model_dump_json()), "tokenizer": tokenizer.fingerprint}
         if path.exists() and facts.exists():
             if changes := changed_keys(read_json(facts), wanted):
-                raise _another(path, "estimated", changes)
+                raise another(path, "estimated", changes)
             return path
         say(f"estimating {name}")
         made = ngram_of_texts(source.text, tokenizer, source, folder / "text", source.mix)
@@ -218,7 +215,7 @@ class Experiment:
         name = config.recogniser_of(row)
         variant = row.subtract or (row.method if row.special_first else f"{row.method}_no_first")
         folder = self.folder / "ilm" / name / variant
-        if not _is_measured(folder):
+        if not is_measured(folder):
             options = {"method": row.method, "special_first": row.special_first, "seed": config.seed}
             options |= {"encodings": config.encodings, "means": self._means(name)}
             options |= {**config.ilm.get("all", {}), **config.ilm.get(row.method, {})}
@@ -251,27 +248,33 @@ class Experiment:
         return path
 
     def system(self, row: Row) -> System:
-        lm = self.config.lm_of(row)
-        return load_system(
-            self._loaded(self.config.recogniser_of(row)),
-            None if lm is None else self.lm(lm),
-            self.ilm(row) if row.estimates else None,
+        recogniser, lm = self._loaded(self.config.recogniser_of(row)), self.config.lm_of(row)
+        system = load_system(
+            recogniser,
+            ilm=self.ilm(row) if row.estimates else None,
             end_scored_by=None if self._ends else self.config.end_scored_by,
             centred=False,  # as in the paper
             share=0.0,
         )
+        if lm is None:
+            return system
+        names = {"lm": str(self.lm(lm)), **system.names}
+        return replace(system, lm=self._loaded_lm(lm, recogniser), names=names)
 
-    @cached_property
-    def _recognisers(self) -> dict[str, Any]:
-        return {}
-
-    def _loaded(self, name: str) -> Any:
+    def _loaded(self, name: str) -> Recogniser:
         if name not in self._recognisers:
             recogniser = load_recogniser(self.recogniser(name), cached=True, placement=self.placement)
             if self.config.encodings is not None:
                 recogniser.keep_encodings(self.config.encodings)
             self._recognisers[name] = recogniser
         return self._recognisers[name]
+
+    def _loaded_lm(self, name: str, recogniser: Recogniser) -> LanguageModel:
+        """One for all rows that have it, with labels of the recogniser."""
+        key = name, recogniser.tokenizer.fingerprint
+        if key not in self._lms:
+            self._lms[key] = load_lm(self.lm(name), recogniser.tokenizer, recogniser.device)
+        return self._lms[key]
 
     @cached_property
     def metric(self) -> Metric:
@@ -352,48 +355,32 @@ class Experiment:
     def nbest_path(self, row: Row, set_name: str) -> Path:
         return self.folder / "decodes" / set_name / f"{row.key}.jsonl"
 
-    def _decode(self, row: Row, set_name: str) -> None:
-        path, scales = self.nbest_path(row, set_name), self.scales(row)
-        system, options = self._tuned_system(row), SearchOptions(self.config.beam, scales.length)
-        sources = [self.folder / "decodes" / set_name / f"{name}.jsonl" for name in row.second_pass]
-        info: dict[str, Any] = {"identity": fingerprint(self._marks(system, set_name), *sources)}
-        info |= {name: self._inside(Path(path)) for name, path in system.names.items()}
-        wanted = header(system, scales.terms, options, info)
-        if path.exists():
-            there = read_header(path)
-            if (there.scales, there.length, there.info.get("identity")) == (
-                wanted.scales,
-                wanted.length,
-                info["identity"],
-            ):
-                return
-        say(f"{row.label} on {set_name}")
-        manifest = self.config.sets[set_name]
-        if not row.second_pass:
-            decode(system, manifest, path, scales.terms, options, self.engine, info)
-            return
-        found = united([list(read_nbest(source)) for source in sources])
-        encode = partial(encode_set, System(system.recogniser), Manifest(manifest, transcripts=False))
-        info |= {"set": Path(manifest).stem, "second_pass": list(row.second_pass)}
-        write_nbest(
-            path, header(system, scales.terms, options, info), reranked(with_ilm(system, found, encode), scales)
-        )
+    def _decode(self) -> None:
+        """The rows on all sets, side by side; one by one if this process is alone, which takes less memory."""
+        first, second = ([row for row in self.config.rows if bool(row.second_pass) == again] for again in (False, True))
+        asked = (one for row in first for one in self._asked(row))
+        for group in ([one] for one in asked) if isinstance(self.engine, Local) else filter(None, [list(asked)]):
+            decode_all(group, self.engine)
+        for row in second:  # these need the others' lists
+            for one in self._asked(row):
+                found = united([list(read_nbest(one.out.with_name(f"{name}.jsonl"))) for name in row.second_pass])
+                encode = partial(encode_set, System(one.system.recogniser), Manifest(one.manifest, transcripts=False))
+                info = {**one.info, "set": one.manifest.stem, "second_pass": list(row.second_pass)}
+                ranked = reranked(with_ilm(one.system, found, encode), self.scales(row))
+                write_nbest(one.out, header(one.system, one.scales, one.options, info), ranked)
 
-
-def _is_measured(ilm: Path) -> bool:
-    """Whether a folder holds an internal LM and its perplexity, which comes last."""
-    return (ilm / FACTS).exists() and "perplexity" in read_json(ilm / FACTS)
-
-
-def _check_same(config: TrainConfig, folder: Path) -> None:
-    """A model that was trained elsewhere must be the one that is meant."""
-    there = parse_train_config(read_yaml(folder / CONFIG), folder / CONFIG)
-    if changes := changed_keys(effective(there, ending=True), effective(config, ending=True)):
-        raise _another(folder, "trained", changes)
-
-
-def _another(path: Path, made: str, changes: list[str]) -> FewerError:
-    return FewerError(
-        f"{path} was {made} with another configuration; name another folder by `models`, or delete it:\n"
-        + first_of([f"  {change}" for change in changes])
-    )
+    def _asked(self, row: Row) -> Iterator[Decode]:
+        """What is to be decoded for a row and was not, or with other models."""
+        system, scales = self._tuned_system(row), self.scales(row)
+        options = SearchOptions(self.config.beam, scales.length)
+        for name, manifest in self.config.sets.items():
+            path = self.nbest_path(row, name)
+            sources = [path.with_name(f"{other}.jsonl") for other in row.second_pass]
+            info: dict[str, Any] = {"identity": fingerprint(self._marks(system, name), *sources)}
+            info |= {term: self._inside(Path(model)) for term, model in system.names.items()}
+            wanted = header(system, scales.terms, options, info)
+            there = read_header(path) if path.exists() else None
+            same = there and (there.scales, there.length) == (wanted.scales, wanted.length)
+            if not (there and same and there.info.get("identity") == info["identity"]):
+                say(f"{row.label} on {name}")
+                yield Decode(system, manifest, path, scales.terms, options, info)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fewer.compute.engines import started
-from fewer.compute.engines.engine import Engine, Local, Work
+from fewer.compute.engines.engine import Engine, Job, Local, Work
 from fewer.compute.engines.forked import Processes
 from fewer.errors import FewerError, WorkerError
 from fewer.progress import warn
@@ -51,6 +51,20 @@ def check_shards(engine: Engine) -> None:
     assert workers == {os.getpid()} if isinstance(engine, Local) else len(workers - {os.getpid()}) == 2
     assert [square for square, _ in engine.in_order(work, range(5))] == [0, 1, 4, 9, 16]
     assert list(engine.map(work, [])) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_jobs_are_done_side_by_side(engine: Engine, tmp_path: Path) -> None:
+    """The second one does not wait for the end of the first."""
+
+    def waits(shard: int) -> None:
+        while shard == 1 and not isinstance(engine, Local) and not (tmp_path / "second").exists():
+            time.sleep(0.01)
+
+    first, second = Squares(waits), Squares(lambda shard: (tmp_path / "second").touch())
+    done = list(engine.side_by_side([Job(first, [0, 1], (5,)), Job(second, range(3)), Job(second, [])]))
+    assert sorted((job, square) for job, (square, _) in done) == [(0, 5), (0, 6), (1, 0), (1, 1), (1, 4)]
+    assert list(engine.side_by_side([])) == []
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)

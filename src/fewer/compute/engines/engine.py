@@ -8,6 +8,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -36,6 +37,31 @@ class Work(ABC):
         return f"shard {shard}"
 
 
+@dataclass(frozen=True)
+class Job:
+    """Work with those of its shards that are to be done."""
+
+    work: Work
+    shards: Sequence[int]
+    arguments: tuple[Any, ...] = ()
+
+
+class SideBySide(Work):
+    """Several jobs as one, whose shards are numbered through: no worker waits for the last shards of a job."""
+
+    def __init__(self, jobs: Sequence[Job]):
+        self.jobs, self.device = jobs, jobs[0].work.device
+        self.places = [(number, shard) for number, job in enumerate(jobs) for shard in job.shards]
+
+    def __call__(self, shard: int, *_: Any) -> Any:
+        number, own = self.places[shard]
+        return self.jobs[number].work(own, *self.jobs[number].arguments)
+
+    def name(self, shard: int) -> str:
+        number, own = self.places[shard]
+        return self.jobs[number].work.name(own)
+
+
 class Engine(AbstractContextManager["Engine"], ABC):
     """One of the ways to do the shards of a job. Used as a context manager, it leaves no workers behind."""
 
@@ -45,6 +71,16 @@ class Engine(AbstractContextManager["Engine"], ABC):
     @abstractmethod
     def map(self, work: Work, shards: Sequence[int], *arguments: Any) -> Iterator[tuple[int, Any]]:
         """work(shard, *arguments) of each shard with its number, in any order."""
+
+    def side_by_side(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
+        """The results of several jobs, each with the number of its job, in any order."""
+        if len(jobs) == 1:  # workers that have it from before need not get it again
+            (job,) = jobs
+            yield from ((0, result) for _, result in self.map(job.work, job.shards, *job.arguments))
+        elif jobs:
+            work = SideBySide(jobs)
+            for shard, result in self.map(work, range(len(work.places))):
+                yield work.places[shard][0], result
 
     def in_order(self, work: Work, shards: Sequence[int], *arguments: Any) -> Iterator[Any]:
         """The results alone, in the order of the shards."""
