@@ -34,6 +34,7 @@ INSTEAD = {
     r"(benchmarks/tuning.py)$": r"\1 --utterances 5 --grid 2",
     r"(benchmarks/transcribe.py .*)$": r"\1 --hours 0.0001",
     r"(benchmarks/whisper.py .*)$": r"\1 --utterances 1 --repeats 1",
+    r"(benchmarks/word_lm.py .*)$": r"\1 --quick",
     r" --device cuda(:\d)?( --precision float16)?": " --device cpu",  # there need be no GPU
     r"--size \d+": "--size 12",  # labels: the texts are tiny
     r"(dev|tune|text):\d+": r"\1:1",  # speakers
