@@ -34,6 +34,10 @@ def test_every_shard_is_done_once(engine: Engine) -> None:
     same.check_shards(engine)
 
 
+def test_jobs_are_done_side_by_side(engine: Engine, tmp_path: Path) -> None:
+    same.check_side_by_side(engine, tmp_path)
+
+
 def test_an_error_of_the_user_is_raised_at_once(engine: Engine, tmp_path: Path) -> None:
     same.check_error(engine, tmp_path)
 
