@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers.models.whisper.generation_whisper import _dynamic_time_warping, _median_filter
 
+from fewer.recognisers.transformers.contexts import Listening
 from fewer.recognisers.whisper.alignment import Aligner, alignment_heads, median, smoothed, warp
 from fewer.recognisers.whisper.recogniser import WhisperRecogniser
 from tests.recognisers.tiny import noises
@@ -56,6 +57,15 @@ def test_weights_and_times_are_those_of_transformers(whisper: WhisperRecogniser,
     assert [start for start, _ in times] == pytest.approx(starts[:-1])
     assert [end for _, end in times] == pytest.approx(starts[1:])
     assert aligner.times(encoded, []) == []
+
+
+def test_weights_in_8_bits_are_nearly_those_in_float32(whisper: WhisperRecogniser) -> None:
+    encoded = whisper.listen([noises(1)[0]])
+    quick = Listening(whisper.decoder.for_search("int8"))
+    found, exact = (
+        Aligner(attention, whisper.prompt, HEADS).weights(encoded, LABELS) for attention in (quick, whisper.attention)
+    )
+    assert 0 < float((found - exact).norm() / exact.norm()) < 0.03
 
 
 def test_heads_are_the_models_own_or_those_of_the_upper_layers() -> None:

@@ -144,3 +144,17 @@ def test_a_decoder_in_8_bits_shares_what_stays_exact(whisper: WhisperRecogniser)
         assert 0 < float((found - exact).norm() / exact.norm()) < 0.03
     assert isinstance(whisper.decoder.layers[0].inner, torch.nn.Linear)  # can be differentiated
     assert whisper.decoder.for_search("float32") is whisper.decoder
+
+
+def test_attention_in_8_bits_keeps_what_was_heard_in_16(whisper: WhisperRecogniser) -> None:
+    layer, states = whisper.decoder.for_search("int8").layers[0], torch.randn(2, 9, whisper.decoder.size)
+    hidden = torch.randn(2, 5, whisper.decoder.size)
+    with torch.inference_mode():
+        heard = layer.hear(states)
+        found = layer.attend(hidden, [heard])
+        layer.kept_as = torch.float32
+        exact = layer.attend(hidden, [layer.hear(states)])
+    assert heard.keys.dtype == heard.values.dtype == torch.bfloat16
+    assert found.dtype == torch.float32
+    assert 0 < float((found - exact).norm() / exact.norm()) < 0.01
+    assert whisper.decoder.layers[0].hear(states).keys.dtype == torch.float32

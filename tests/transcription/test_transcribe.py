@@ -64,7 +64,7 @@ def test_batches_go_across_files_and_transcripts_come_in_order(
     paths = [write(tmp_path / f"{seed}.wav", noise(0.7, seed=seed)) for seed in range(4)]
     transcriber, sizes = Transcriber(search, OPTIONS), []
     hear = transcriber.hear
-    monkeypatch.setattr(recipe, "BATCH", 3)
+    monkeypatch.setattr(recipe, "BATCH", 2)
     monkeypatch.setattr(transcriber, "hear", lambda windows: sizes.append(len(windows)) or hear(windows))
     together = list(transcriber.transcribe(paths))
     assert sizes == [1, 2, 1]  # the first by itself, so that its text is there soon

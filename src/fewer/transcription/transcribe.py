@@ -39,6 +39,7 @@ from fewer.transcription.word_times import spelled_words, within
 from fewer.transcription.words import timed
 
 BATCH = 8  # windows that are searched together
+GROWTH = 4  # times as many as in the batch before
 SHORTEST = 0.1  # seconds; nothing is said in less
 DIVIDED = 8.0  # seconds at least of a window that may be cut in two
 LABELS = 20  # for each second, and as many more, are no window's
@@ -136,7 +137,7 @@ class Transcriber:
             for window in self._windows(recordings[complete], transcripts[complete]):
                 waiting.append((transcripts[complete], window))
                 if len(waiting) == size:
-                    size = min(2 * size, self._most())
+                    size = min(GROWTH * size, self._most())
                     bar.advance(self._flush(waiting))
                     yield complete
         if waiting:

@@ -78,22 +78,22 @@ class DecoderLayer(nn.Module):
         self.inner, self.outer = _copied(feed_forward.fc1), _copied(feed_forward.fc2)
         self.activation = feed_forward.activation_fn
         self.gated = self.inner.out_features == 2 * self.outer.in_features
+        self.kept_as = torch.float32  # type of keys and values of encoder states, which every step reads
 
     def hear(self, states: Tensor, mask: Tensor | None = None) -> Heard:
         """Keys and values of encoder states. (B, T, D)"""
-        keys, values = self.cross_key_value(states).chunk(2, dim=-1)
+        keys, values = self.cross_key_value(states).to(self.kept_as).chunk(2, dim=-1)
         return Heard(split_heads(keys, self.heads).contiguous(), split_heads(values, self.heads).contiguous(), mask)
 
     def attend(self, hidden: Tensor, heard: Sequence[Heard]) -> Tensor:
         """The cross-attention block at M positions of each utterance. heard: parts of the B. (B, M, D) -> (B, M, D)"""
         queries = split_heads(self.cross_query(self.cross_norm(hidden)), self.heads)
+        parts = queries.to(self.kept_as).split([len(part.keys) for part in heard])
         attended = [
             functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=1.0)
-            for query, (keys, values, mask) in zip(
-                queries.split([len(part.keys) for part in heard]), heard, strict=True
-            )
+            for query, (keys, values, mask) in zip(parts, heard, strict=True)
         ]
-        return self.cross_out(join_heads(torch.cat(attended)))
+        return self.cross_out(join_heads(torch.cat(attended)).to(hidden.dtype))
 
     def hear_only(self, state: Tensor) -> Tensor:
         """What the block adds, whatever is asked, when there is only one encoder state. (…, D) -> (…, D)"""
@@ -213,6 +213,7 @@ class AttentionDecoder(nn.Module):
         quick = copy.deepcopy(self, {id(tensor): tensor for tensor in shared})
         for layer in quick.layers:
             reduced(layer, precision)
+            layer.kept_as = torch.bfloat16  # half the memory to read
         quick.rough = Int8Linear(self.output)
         return quick
 

@@ -58,9 +58,10 @@ class Aligner:
         def cross(index: int, hidden: Tensor) -> Tensor:
             layer = self.decoder.layers[index]
             queries = split_heads(layer.cross_query(layer.cross_norm(hidden)), layer.heads)
-            weights = (queries @ memory[0][index].keys.transpose(2, 3)).softmax(-1)  # (1, all heads, N, T)
+            keys, values, _ = memory[0][index]
+            weights = (queries @ keys.to(queries.dtype).transpose(2, 3)).softmax(-1)  # (1, all heads, N, T)
             found[index] = weights[0]
-            return layer.cross_out(join_heads(weights @ memory[0][index].values))
+            return layer.cross_out(join_heads(weights @ values.to(queries.dtype)))
 
         self.decoder.teacher_forced(embedded, cross)
         return torch.stack([found[layer][head] for layer, head in self.heads]).cpu()
@@ -72,7 +73,8 @@ def smoothed(weights: Tensor) -> Tensor:
     weights = (weights - weights.mean(dim=1, keepdim=True)) / deviation.clamp_min(1e-10)
     if weights.shape[2] > MEDIAN // 2:
         weights = functional.pad(weights, (MEDIAN // 2, MEDIAN // 2), mode="reflect")
-        weights = median(weights.unfold(2, MEDIAN, 1).unbind(-1))
+        by_head = [head.unfold(1, MEDIAN, 1).unbind(-1) for head in weights]
+        weights = torch.stack([median(values) for values in by_head])  # one by one, so that caches hold them
     return weights.mean(0)
 
 
