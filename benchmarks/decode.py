@@ -3,7 +3,7 @@
     python benchmarks/decode.py [--paper] [--quick]     # --paper: the cost of an ILM at the paper's full sizes as well
 
 The recogniser of train_step.py; 8 utterances × 600 frames, beam 12, 30 steps, the end label suppressed. The last line
-is JSON with `aed_decoder_cpu_seconds`, `fused_decoder_cpu_seconds` and `peak_share` (one thread).
+is JSON with `aed_decoder_cpu_seconds`, `fused_decoder_cpu_seconds`, `peak_share` and the peak, `gflops` (one thread).
 """
 
 import argparse
@@ -11,7 +11,7 @@ import json
 import time
 
 import torch
-from machine import QUICK, cpu_seconds, matmul_peak
+from machine import PEAK, QUICK, cpu_seconds, matmul_peak, scaled
 from train_step import CONFIG
 
 from fewer.ilm.methods.mini_lstm import MiniLstmContext
@@ -65,13 +65,17 @@ def small(utterances: int = 8, frames: int = 600, steps: int = STEPS, repeats: i
     peak = matmul_peak(repeats=4 * repeats)
     lm_weights = 4 * 512 * 512 + 512 * 1000  # the LM; its label side is a table
     lm_weights += 4 * 50 * (256 + 50) + 50 * (4 * 512 + 512)  # the Mini-LSTM, its linear map folded
-    result = {}
+    result = {"gflops": peak / 1e9}
+    print(f"matmul peak    {peak / 1e9:.1f} GFLOP per CPU-second")
     for name, scorers, terms, extra in (("aed", plain, 1, 0), ("fused", fused, 2, lm_weights)):
         used = {term: scales[term] for scorer in scorers for term in scorer.terms}
         seconds = cpu_seconds(lambda s=scorers, u=used: search(s, u, encoded, steps), repeats)
         operations = products(CONFIG, utterances, encoded.states.shape[1], terms, extra)
         share = operations / seconds / peak
-        print(f"{name:6} decoder {seconds:.3f} CPU-s, {operations / 1e9:.1f} GFLOP, {share:.2f} of the matmul peak")
+        print(
+            f"{name:6} decoder {seconds:.3f} CPU-s, {operations / 1e9:.1f} GFLOP, {share:.2f} of the matmul peak; "
+            f"{scaled(seconds, peak):.3f} CPU-s where that is {PEAK / 1e9:.0f} GFLOP per CPU-second"
+        )
         result |= {f"{name}_decoder_cpu_seconds": seconds, "peak_share": share}
     print(f"encoder        {encoder:.3f} CPU-s")
     return result

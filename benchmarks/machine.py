@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import torch
 
+PEAK = 90e9  # floating-point operations per CPU-second of the machine to which figures are scaled
 QUICK = "tiny sizes, everything once: to see it run; the numbers mean nothing"  # help of --quick
 
 
@@ -24,3 +25,8 @@ def matmul_peak(size: int = 1024, repeats: int = 20) -> float:
     """Floating-point operations per CPU-second of a square float32 matrix product."""
     a, b = torch.randn(size, size), torch.randn(size, size)
     return 2 * size**3 / cpu_seconds(lambda: a @ b, repeats)
+
+
+def scaled(seconds: float, peak: float) -> float:
+    """What CPU-seconds of this machine would be on one whose matrix-multiplication peak is PEAK."""
+    return seconds * peak / PEAK
