@@ -51,7 +51,7 @@ def measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             system = method or "tuned"
             bundle = place / system
             if not bundle.exists():
-                options = {"dev": args.dev, "method": method, "beam": args.beam, "general": args.set[0], **spoken}
+                options = {"dev": args.dev, "method": method, "beam": args.beam, **spoken}
                 fewer.adapt(name, bundle, text=args.text, **options)
             scales = json.loads((bundle / "bundle.json").read_text())["scales"]
             for each in args.set:
