@@ -130,6 +130,18 @@ def test_a_second_pass_of_what_is_no_search_is_refused(run: Experiment, tmp_path
         parse_config(ExperimentConfig, wrong, "tiny")
 
 
+def test_mixed_scores_are_of_one_row_only(run: Experiment, tmp_path: Path) -> None:
+    with pytest.raises(FewerError, match="row sf_2: second_pass takes LM scores from other rows; with `share` they"):
+        parse_config(ExperimentConfig, values(tmp_path) | {"share": 0.5}, "tiny")
+
+
+def test_an_experiment_may_centre_and_mix_as_adapt_does(run: Experiment) -> None:
+    other = Experiment(run.config.model_copy(update={"share": 0.25, "centred": True}), run.folder)
+    for experiment, found in ((run, (False, 0.0)), (other, (True, 0.25))):
+        system = experiment.system(next(row for row in experiment.config.rows if row.key == "zero"))
+        assert (system.centred, system.share) == found
+
+
 def test_the_recipes_of_whisper_can_be_read() -> None:
     for name in ("whisper-librispeech", "whisper-speechocean"):
         config = load_experiment(name)

@@ -121,6 +121,9 @@ class ExperimentConfig(Config):
     beam: int = Field(default=12, ge=1)
     # What scores the end label: terms; "tuned": what is best for each row; None: all terms, as in the paper.
     end_scored_by: Annotated[tuple[Term, ...], Field(min_length=1)] | Literal["tuned"] | None = None
+    # As in `System`. The paper does neither; `fewer adapt` does both to recognisers of transformers.
+    centred: bool = False
+    share: float = Field(default=0.0, ge=0, lt=1)
     processes: int = Field(default=1, ge=1)  # of this machine that train together
     engine: str = "local"  # who estimates and searches: local, processes:N, ray or ray:ADDRESS
     device: str = "auto"  # of training and search: auto (a GPU if there is one), cpu, cuda, cuda:1 or mps
@@ -160,6 +163,8 @@ class ExperimentConfig(Config):
         return self
 
     def _check_second_pass(self, row: Row) -> None:
+        if row.second_pass and self.share:
+            raise ValueError(f"row {row.key}: second_pass takes LM scores from other rows; with `share` they differ")
         searched = {other.key: other for other in self.rows if not other.second_pass}
         for name in row.second_pass:
             if name not in searched:

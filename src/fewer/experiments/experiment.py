@@ -104,7 +104,12 @@ class Experiment:
         """Note the configuration; refuse a folder that holds another experiment. It may go on in more processes."""
         path, now = self.folder / "experiment.json", json.loads(self.config.model_dump_json())
         there = read_json_object(path) if path.exists() else now
-        there = {"precision": "float32", "engine": "local"} | there  # of an older version
+        there = {
+            "precision": "float32",
+            "engine": "local",
+            "centred": False,
+            "share": 0.0,
+        } | there  # of an older version
         free = ("processes", "engine", "device")  # these may be others than before
         if changed := [key for key in now if there.get(key) != now[key] and key not in free]:
             raise FewerError(
@@ -253,8 +258,8 @@ class Experiment:
             recogniser,
             ilm=self.ilm(row) if row.estimates else None,
             end_scored_by=None if self._ends else self.config.end_scored_by,
-            centred=False,  # as in the paper
-            share=0.0,
+            centred=self.config.centred,
+            share=self.config.share,
         )
         if lm is None:
             return system
