@@ -1,6 +1,6 @@
 """Time and peak memory of estimating 4-grams of large texts, in memory, in files (`--memory`), and by kenlm's lmplz.
 
-    python benchmarks/ngram_scale.py TEXT --words 5000000 --memory 500M --lmplz kenlm/build/bin/lmplz \\
+    python benchmarks/ngram_scale.py TEXT --words 5000000 --memory 500 --lmplz kenlm/build/bin/lmplz \\
         --build-binary kenlm/build/bin/build_binary
 
 The words of TEXT are labels: the 20,000 most frequent ones, and one for all others. A text that is too short is

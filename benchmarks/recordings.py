@@ -251,6 +251,7 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
     written = all(is_written(recording.text) for recording in made)
     deleted: dict[str, list[int]] = {system: [] for system in transcripts}  # of each window
     lost: dict[str, list[int]] = {system: [] for system in transcripts}
+    wrong: dict[str, list[int]] = {system: [] for system in transcripts}  # errors of each recording
     counts = {system: np.zeros(6, dtype=int) for system in transcripts}  # S, D, I, words, written errors and words
     for recording in made:
         ref = normaliser.ref(recording.text).split()
@@ -264,6 +265,7 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
                 deleted[system].append(int((gone & inside).sum()))
                 lost[system].append(int((gone & had & inside).sum()))
             counts[system][:4] += [each.kinds.count("S"), int(gone.sum()), each.inserted, len(ref)]
+            wrong[system].append(each.kinds.count("S") + int(gone.sum()) + each.inserted)
             if written:
                 spelled = recording.text.split()
                 hyp = said(transcripts[system][recording.name], str)
@@ -271,8 +273,10 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
     facts: dict[str, Any] = {"seconds": round(sum(duration(u) for r in made for u in r.utterances)), "systems": {}}
     facts |= {"recordings": len(made), "windows": len(deleted["plain"]), "written": written}
     for system, (sub, deletions, ins, words, errors, spelled) in counts.items():
-        difference = np.array(deleted[system]) - np.array(deleted["plain"])
-        low, high = interval(difference)
+        more, errors_more = (
+            [int(difference.sum()), *interval(difference)]
+            for difference in (np.array(of[system]) - np.array(of["plain"]) for of in (deleted, wrong))
+        )
         facts["systems"][system] = {
             "wer": round(percent(int(sub + deletions + ins), int(words)), 2),
             "written_wer": round(percent(int(errors), int(spelled)), 2) if written else None,
@@ -280,7 +284,8 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
             "deletions": int(deletions),
             "ins": int(ins),
             "words": int(words),
-            "more_deletions": [int(difference.sum()), low, high],
+            "more_deletions": more,
+            "more_errors": errors_more,
             "lost_windows": sum(count > LOST for count in lost[system]),
             "most_lost": max(lost[system], default=0),
             "without_lm": sum("without_lm" in s for found in transcripts[system].values() for s in found),
@@ -320,7 +325,7 @@ def of_windows(edits: Aligned, segments: Sequence[dict[str, Any]], normalise: An
 
 
 def interval(difference: np.ndarray) -> tuple[int, int]:
-    """Between which sums 95 % of resampled sets of windows lie."""
+    """Between which sums 95 % of resampled sets of windows, or recordings, lie."""
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(len(difference), np.full(len(difference), 1 / len(difference)), SAMPLES) @ difference
     return int(np.percentile(drawn, 2.5)), int(np.percentile(drawn, 97.5))
@@ -338,17 +343,18 @@ def table(name: str, facts: dict[str, Any]) -> str:
         f"{facts['seconds'] / 60:.0f} minutes, {facts['recordings']} recordings, {facts['windows']} windows. "
         + ("" if facts["written"] else "The references have no case and punctuation.")
         + "\n",
-        "| system | WER | with case and punctuation | sub | del | ins | deletions more than plain (95 %) "
+        "| system | WER | errors more than plain (95 %) | with case and punctuation | sub | del | ins "
+        "| deletions more than plain (95 %) "
         "| windows that lose more than 10 words | most words lost | windows without LM | loops |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for system, row in facts["systems"].items():
-        more, low, high = row["more_deletions"]
+        errors, more = ("{:+} ({:+} to {:+})".format(*row[name]) for name in ("more_errors", "more_deletions"))
         written = "–" if row["written_wer"] is None else f"{row['written_wer']:.2f}"
         share = 100 * row["lost_windows"] / max(facts["windows"], 1)
         lines.append(
-            f"| {system} | {row['wer']:.2f} | {written} | {row['sub']} | {row['deletions']} | {row['ins']} "
-            f"| {more:+} ({low:+} to {high:+}) | {row['lost_windows']} ({share:.1f} %) | {row['most_lost']} "
+            f"| {system} | {row['wer']:.2f} | {errors} | {written} | {row['sub']} | {row['deletions']} | {row['ins']} "
+            f"| {more} | {row['lost_windows']} ({share:.1f} %) | {row['most_lost']} "
             f"| {row['without_lm']} | {row['runaways']} |"
         )
     return "\n".join(lines) + "\n"
