@@ -4,7 +4,7 @@ import re
 
 LONG = re.compile(r"\S{400,}")  # what a damaged file may hold where a name or a number should be
 OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "CUDA out of memory")  # RuntimeErrors of torch
-NO_ROOM = "failed to map segment from shared object"  # an ImportError; with a reason behind it if that is another one
+NO_ROOM = "failed to map segment from shared object"  # of a library; with a reason behind it if that is another one
 
 
 class FewerError(Exception):
@@ -31,6 +31,6 @@ def worker_error(told: str, where: str = "") -> WorkerError:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether there was too little memory, whoever noticed it."""
-    if isinstance(error, ImportError):
-        return str(error).endswith(NO_ROOM)
+    if isinstance(error, ImportError | OSError) and str(error).endswith(NO_ROOM):
+        return True
     return isinstance(error, MemoryError) or any(mark in str(error) for mark in OUT_OF_MEMORY)

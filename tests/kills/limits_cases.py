@@ -98,7 +98,7 @@ def test_too_little_memory_is_told_and_harms_nothing(
     command: Command, world: Path, whole: dict[str, tuple[dict[str, str], int]], folder: Path
 ) -> None:
     short, again = with_little_memory(command, world, folder, 4 << 20)
-    assert any(words in message(short) for words in ("out of memory", "too little memory"))
+    assert any(words in message(short) for words in ("out of memory", "too little memory")), short.said
     assert again.code == 0, again.said
     assert difference(whole[command.name][0], again.left) is None
 

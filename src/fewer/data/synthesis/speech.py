@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fewer.errors import FewerError
+from fewer.errors import FewerError, is_out_of_memory
 from fewer.files import uninterrupted
 
 ESPEAK_RATE = 22050  # samples per second of every espeak-ng voice
@@ -126,6 +126,8 @@ def _load() -> tuple[Any, Path]:
             raise FewerError(f"the demo's voices are damaged: no {data / 'phontab'}; {INSTALL}")
         return ctypes.CDLL(espeakng_loader.get_library_path()), data
     except (OSError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise MemoryError from error
         raise FewerError(f"the demo's voices are damaged: {error}; {INSTALL}") from error
 
 
