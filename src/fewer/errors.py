@@ -3,7 +3,8 @@
 import re
 
 LONG = re.compile(r"\S{400,}")  # what a damaged file may hold where a name or a number should be
-OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "CUDA out of memory")  # RuntimeErrors of torch
+# RuntimeErrors of torch and of Python
+OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "CUDA out of memory", "can't start new thread")
 NO_ROOM = "failed to map segment from shared object"  # of a library; with a reason behind it if that is another one
 
 

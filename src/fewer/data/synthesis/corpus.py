@@ -128,7 +128,8 @@ def _synthesise(jobs: list[tuple[Utterance, Path]], config: DemoCorpusConfig, wo
             "it goes on where it stopped"
         ) from error
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        with contextlib.suppress(RuntimeError):  # of a thread that there was no room for
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextlib.contextmanager
