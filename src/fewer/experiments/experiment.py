@@ -104,12 +104,8 @@ class Experiment:
         """Note the configuration; refuse a folder that holds another experiment. It may go on in more processes."""
         path, now = self.folder / "experiment.json", json.loads(self.config.model_dump_json())
         there = read_json_object(path) if path.exists() else now
-        there = {
-            "precision": "float32",
-            "engine": "local",
-            "centred": False,
-            "share": 0.0,
-        } | there  # of an older version
+        usual = {name: option.default for name, option in ExperimentConfig.model_fields.items()}
+        there = usual | there  # an older version may lack some
         free = ("processes", "engine", "device")  # these may be others than before
         if changed := [key for key in now if there.get(key) != now[key] and key not in free]:
             raise FewerError(
