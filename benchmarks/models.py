@@ -5,8 +5,9 @@
 
 --model takes a folder or hub name, with @LANGUAGE, or @LANGUAGE:translate, for one that knows several. Each is adapted
 to the text with `fewer adapt`, by the dev set if there is one, and decodes each set alone and adapted, once for each
---method without a dev set. Word error rates as for the model, with a paired test against the model alone. Writes
-models.json and models.md to WORK, where bundles and N-best lists stay: the same command goes on where it was.
+--method without a dev set. Word error rates as for the model, with a paired test against the model alone; translations
+by chrF (sacrebleu, which must be installed), with its paired bootstrap. Writes models.json and models.md to WORK, where
+bundles and N-best lists stay: the same command goes on where it was.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import fewer
+from fewer.evaluation.transcripts import read_transcripts
 from fewer.recognisers.loader import load_recogniser
 
 
@@ -56,8 +58,13 @@ def measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             scales = json.loads((bundle / "bundle.json").read_text())["scales"]
             for each in args.set:
                 found = decoded(place, system, each, bundle)
-                score = fewer.score(found, against=alone[each], normalise=defaults.normaliser)
-                yield {"model": given, "set": each, "method": system, "scales": scales, **score.to_json()}
+                row = {"model": given, "set": each, "method": system, "scales": scales}
+                if spoken["task"] == "translate":
+                    yield row | chrf(alone[each], found)
+                else:
+                    score = fewer.score(found, against=alone[each], normalise=defaults.normaliser).to_json()
+                    other, p = score["against"]["result"], score["against"]["comparison"]["p_bootstrap"]
+                    yield row | {"measure": "WER", "alone": other["wer"], "adapted": score["wer"], "p": p, **score}
 
 
 def decoded(place: Path, system: str, source: str, model: str | Path, **options: Any) -> Path:
@@ -67,12 +74,26 @@ def decoded(place: Path, system: str, source: str, model: str | Path, **options:
     return out
 
 
+def chrf(alone: Path, adapted: Path) -> dict[str, Any]:
+    from sacrebleu.metrics import CHRF
+    from sacrebleu.significance import PairedTest
+
+    systems = [read_transcripts(path) for path in (alone, adapted)]
+    references = systems[0].refs or {}
+    texts = [[system.texts[utterance] for utterance in references] for system in systems]
+    named = list(zip(("alone", "adapted"), texts, strict=True))
+    test = PairedTest(named, {"chrF": CHRF()}, [list(references.values())], test_type="bs", n_samples=1000)
+    _, scores = test()
+    first, second = scores["chrF"]
+    return {"measure": "chrF", "alone": first.score, "adapted": second.score, "p": second.p_value}
+
+
 def table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| model | set | alone | method | adapted | difference |", "|---|---|---|---|---|---|"]
+    lines = ["| model | set | measure | alone | method | adapted | difference |", "|---|---|---|---|---|---|---|"]
     for row in rows:
-        other, compared = row["against"]["result"], row["against"]["comparison"]
-        cells = [row["model"], Path(row["set"]).stem, f"{other['wer']:.2f}", row["method"], f"{row['wer']:.2f}"]
-        lines.append(f"| {' | '.join(cells)} | {compared['difference']:+.2f} (p = {compared['p_bootstrap']:.3f}) |")
+        cells = [row["model"], Path(row["set"]).stem, row["measure"], f"{row['alone']:.2f}", row["method"]]
+        cells += [f"{row['adapted']:.2f}", f"{row['adapted'] - row['alone']:+.2f} (p = {row['p']:.3f})"]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

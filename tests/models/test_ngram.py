@@ -65,15 +65,16 @@ models = st.tuples(st.integers(0, 10_000), st.integers(1, 4), st.integers(2, 5))
 
 
 @settings(max_examples=60, deadline=None)
-@given(models, st.sampled_from([0, 3, 64]), st.data())
+@given(models, st.sampled_from([0, 3, 64]), st.sampled_from([0, 1000]), st.data())
 def test_all_ways_to_score_equal_the_recursive_definition(
-    shape: tuple[int, int, int], table_rows: int, data: st.DataObject
+    shape: tuple[int, int, int], table_rows: int, most_keys: int, data: st.DataObject
 ) -> None:
     orders = random_ngrams(*shape)
     vocab_size = shape[2]
-    with mock.patch.object(ngram_module, "TABLE_ROWS", table_rows):
+    with mock.patch.multiple(ngram_module, TABLE_ROWS=table_rows, MOST_KEYS=most_keys):
         model, slow = NGram.from_ngrams(orders, END), Recursive(orders)
     assert len(model.table) <= 1 + table_rows
+    assert (model.keys is None) == (len(model.labels) > most_keys)
     label = st.integers(0, vocab_size - 1)
     sentences = data.draw(st.lists(st.lists(label, min_size=6, max_size=6), min_size=1, max_size=4))
     labels = torch.tensor(sentences)
@@ -113,6 +114,13 @@ def test_its_tensors_make_the_same_model_again() -> None:
     labels = torch.randint(0, 4, (3, 7))
     assert torch.equal(model.log_probs(labels), again.log_probs(labels))
     assert again.counts() == model.counts()
+
+
+def test_a_large_model_takes_8_bytes_for_an_ngram_of_full_length_and_24_for_others() -> None:
+    with mock.patch.object(ngram_module, "MOST_KEYS", 0):
+        model = NGram.from_ngrams(random_ngrams(7, 4, 12)).float()
+    sizes = {name: values.nbytes for name, values in model.named_buffers() if not name.startswith("table")}
+    assert sum(sizes.values()) == 8 * len(model.labels) + 16 * len(model.backoffs) + 4  # the root and a last begin
 
 
 def test_another_end_label_than_0_starts_sentences() -> None:

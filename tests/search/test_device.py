@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from fewer.ilm.methods.mini_lstm import MiniLstmContext
 from fewer.ilm.methods.seq_avg import SequenceMeanContext
 from fewer.ilm.methods.state_ff import StateContext
+from fewer.models import ngram as ngram_module
 from fewer.models.aed_scorer import AedScorer
 from fewer.models.context import ConstantContext, Context, FixedAudioContext
 from fewer.models.ctc_prefix import CtcPrefixScorer
@@ -50,8 +52,9 @@ def contexts(aed: Any, move: Callable[[Any], Any]) -> dict[str, Context]:
     return moved
 
 
-def ngram(order: int = 3, seed: int = 3) -> NGram:
-    return NGram.from_ngrams(random_ngrams(seed, order, VOCAB))
+def ngram(order: int = 3, seed: int = 3, vocab_size: int = VOCAB, large: bool = False) -> NGram:
+    with mock.patch.object(ngram_module, "MOST_KEYS", 0 if large else 1 << 20):
+        return NGram.from_ngrams(random_ngrams(seed, order, vocab_size))
 
 
 def word_ngram() -> WordNGram:
@@ -70,7 +73,7 @@ def with_everything(state: str) -> Make:
     def scorers(move: Callable[[Any], Any]) -> list[Scorer]:
         aed = move(small_aed(state))
         lms = {"lm": small_lm("lstm"), "lm2": small_lm("transformer"), "ngram": ngram(), "word": word_ngram()}
-        lms |= {"words": hotwords()}
+        lms |= {"words": hotwords(), "large": ngram(large=True)}
         return [
             AedScorer(aed, contexts(aed, move)),
             CtcPrefixScorer(aed),
@@ -146,10 +149,11 @@ def test_kernels_do_not_grow_with_beam_batch_or_ngrams() -> None:
     assert counted(make, 16, 3, 5).waits.total() == small.waits.total()
 
 
-def test_kernels_of_an_ngram_do_not_grow_with_its_size() -> None:
+@pytest.mark.parametrize("large", [False, True])
+def test_kernels_of_an_ngram_do_not_grow_with_its_size(large: bool) -> None:
     counts = []
-    for vocab_size in (12, 18):
-        model = on_fake(NGram.from_ngrams(random_ngrams(1, 3, vocab_size)))
+    for vocab_size in (16, 30):
+        model = on_fake(ngram(3, 1, vocab_size, large))
         with Counting() as count, torch.inference_mode():
             model.step(model.start(5), torch.full((5,), -1, device=NAME))
         counts.append((sum(model.counts()), count.kernels.total()))

@@ -22,6 +22,8 @@ from fewer.models.tree import free_to_ask
 
 ROOT = 0  # the node of the empty history
 TABLE_ROWS = 64  # histories with the most successors whose distributions are kept ready
+ROWS = 1 << 18  # asked at once where all n-grams are
+MOST_KEYS = 1 << 23  # n-grams; a larger model finds children more slowly, with 8 bytes less for each n-gram
 
 
 class Level(NamedTuple):
@@ -39,11 +41,11 @@ class NGram(nn.Module):
 
     labels: Tensor  # (nodes,) int32, last label of each n-gram
     node_log_probs: Tensor  # (nodes,) log P(last label | the labels before it)
-    targets: Tensor  # (nodes,) int32, the history after this n-gram: its longest useful suffix
+    targets: Tensor  # (histories,) int32, the history to go on from after this n-gram: its longest useful suffix
     backoffs: Tensor  # (histories,) log back-off weight
     begins: Tensor  # (histories + 1,) int32, first child; the nodes of full length are no histories
     suffixes: Tensor  # (histories,) int32, the next shorter useful history
-    keys: Tensor  # (nodes − 1,) int64, parent · V + label of nodes 1, 2, …: sorted, so a child is found by bisection
+    keys: Tensor | None  # (nodes − 1,) int64, parent · V + label of nodes 1, 2, …, sorted; None in large models
     table: Tensor  # (1 + table rows, V) log P(v | h) of the root and of the histories with the most successors
     table_rows: Tensor  # (histories,) uint8, row in the table, 0 for all others
 
@@ -51,7 +53,7 @@ class NGram(nn.Module):
         self,
         labels: Tensor,
         node_log_probs: Tensor,
-        targets: Tensor,
+        targets: Tensor,  # of all nodes or of the histories
         backoffs: Tensor,
         begins: Tensor,
         suffixes: Tensor,
@@ -67,13 +69,12 @@ class NGram(nn.Module):
         self.order = len(firsts) - 1
         for name, values in zip(
             ("labels", "node_log_probs", "targets", "backoffs", "begins", "suffixes"),
-            (labels, node_log_probs, targets, backoffs, begins, suffixes),
+            (labels, node_log_probs, targets[: len(backoffs)].clone(), backoffs, begins, suffixes),
             strict=True,
         ):
             self.register_buffer(name, values)
-        parents = torch.repeat_interleave(begins.long().diff())
-        self.register_buffer("keys", parents * self.vocab_size + labels[1:], persistent=False)
-        self.first_state = int(targets[1 + end])
+        self.register_buffer("keys", self.all_keys() if len(labels) <= MOST_KEYS else None, persistent=False)
+        self.first_state = int(targets[1 + end]) if self.order > 1 else ROOT
         self.register_buffer("table", node_log_probs[None, 1 : 1 + self.vocab_size], persistent=False)
         self.register_buffer("table_rows", torch.zeros(len(backoffs), dtype=torch.uint8), persistent=False)
         children, by_children = begins.diff()[1:].sort(descending=True)
@@ -99,11 +100,10 @@ class NGram(nn.Module):
         # A history without children whose back-off weight is 1 says no more than its suffix does.
         useful = (children > 0) | (backoffs != 0)
         useful[ROOT] = True
-        targets, first = torch.zeros_like(suffixes), 1
-        for level in levels:
+        targets, first = torch.zeros(histories, dtype=torch.long), 1
+        for level in levels[:-1]:
             nodes = torch.arange(first, first + len(level.labels))
-            keep = useful[nodes] if first < histories else torch.zeros(1, dtype=torch.bool)
-            targets[nodes] = torch.where(keep, nodes, targets[level.suffixes])
+            targets[nodes] = torch.where(useful[nodes], nodes, targets[level.suffixes])
             first += len(level.labels)
         shorter = targets[suffixes[:histories]]
         narrow = (labels.int(), log_probs, targets.int(), backoffs, begins.int(), shorter.int())
@@ -146,7 +146,7 @@ class NGram(nn.Module):
     def ngrams(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         """The n-grams of length n in sorted order: labels (L, n), log P (L,), log back-off (L,)."""
         nodes = torch.arange(self.firsts[n - 1], self.firsts[n], device=self.labels.device)
-        parents = torch.div(self.keys, self.vocab_size, rounding_mode="floor")
+        parents = self.parents()
         columns, at = [], nodes
         for _ in range(n):
             columns.append(self.labels[at].long())
@@ -157,6 +157,14 @@ class NGram(nn.Module):
     def counts(self) -> list[int]:
         """Number of n-grams of each length."""
         return [b - a for a, b in pairwise(self.firsts)]
+
+    def parents(self) -> Tensor:
+        """The history of nodes 1, 2, …. (nodes − 1,)"""
+        return torch.repeat_interleave(self.begins.long().diff())
+
+    def all_keys(self) -> Tensor:
+        """parent · V + label of nodes 1, 2, …: sorted. (nodes − 1,)"""
+        return self.parents() * self.vocab_size + self.labels[1:]
 
     def start(self, rows: int) -> Tensor:
         return torch.full((rows,), self.first_state, dtype=torch.long, device=self.labels.device)
@@ -173,7 +181,10 @@ class NGram(nn.Module):
         found, nodes = self._child(chain, labels[:, None].expand_as(chain))
         depth = found.int().argmax(dim=1, keepdim=True)  # the longest history that has it; the root has every label
         node = nodes.gather(1, depth).squeeze(1)
-        return self.node_log_probs[node] + weights.gather(1, depth).squeeze(1), self.targets[node].long()
+        log_probs = self.node_log_probs[node] + weights.gather(1, depth).squeeze(1)
+        # An n-gram of full length is no history; the next shorter one that is there is its suffix.
+        after = torch.where(found & (nodes < len(self.targets)), nodes, ROOT).amax(dim=1)
+        return log_probs, self.targets[after].long()
 
     def distribution(self, state: Tensor) -> Tensor:
         """log P(v | history) of every label. (rows,) -> (rows, V)
@@ -238,14 +249,29 @@ class NGram(nn.Module):
         return nodes, nn.functional.pad(passed[:, :-1], (1, 0))
 
     def _child(self, nodes: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return find_child(self.keys, nodes, labels, self.vocab_size)
+        """Whether each history has a child with that label, and the child (any node where not)."""
+        if self.keys is not None:
+            return find_child(self.keys, nodes, labels, self.vocab_size)
+        first, end = self.begins[nodes].long(), self.begins[nodes + 1].long()
+        for halving in reversed(range(self.vocab_size.bit_length())):  # every child before `first` has a smaller label
+            probe = first + (1 << halving)
+            smaller = self.labels[torch.minimum(probe, end) - 1] < labels
+            first = torch.where(smaller & (probe <= end), probe, first)
+        at = first.clamp(max=len(self.labels) - 1)
+        return (first < end) & (self.labels[at] == labels), at
 
     def extra_repr(self) -> str:
         return f"order={self.order}, vocab_size={self.vocab_size}, ngrams={self.counts()}"
 
     def tensors(self) -> dict[str, Any]:
         """What the binary file holds; NGram(**tensors, end=…) makes the model again."""
-        return dict(self.state_dict())
+        return {**self.state_dict(), "targets": self._all_targets()}
+
+    def _all_targets(self) -> Tensor:
+        """The history after each n-gram, also of those that are none themselves. (nodes,) int32"""
+        suffixes = self.suffixes[self.parents()[len(self.targets) - 1 :]].long()
+        pieces = zip(suffixes.split(ROWS), self.labels[len(self.targets) :].long().split(ROWS), strict=True)
+        return torch.cat([self.targets, *(self.read(*piece)[1].int() for piece in pieces)])
 
 
 def find_child(keys: Tensor, nodes: Tensor, labels: Tensor, vocab_size: int) -> tuple[Tensor, Tensor]:

@@ -96,8 +96,8 @@ class _Component:
     def keys(self, n: int) -> Tensor:
         """Its n-grams as keys of the union."""
         nodes = self.nodes(n)
-        own = self.model.keys[max(nodes.start - 1, 0) : max(nodes.stop - 1, 0)]
-        parents = own // self.model.vocab_size - self.nodes(n - 1).start
+        own = self.model.parents()[max(nodes.start - 1, 0) : max(nodes.stop - 1, 0)]
+        parents = own - self.nodes(n - 1).start
         return self.places[parents] * self.model.vocab_size + self.model.labels[nodes]
 
     def extend(self, n: int, keys: Tensor, parents: Tensor, suffixes: Tensor, histories: int) -> Tensor:
