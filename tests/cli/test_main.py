@@ -145,3 +145,11 @@ def test_too_little_memory_to_load_torch_is_not_a_bug() -> None:
     assert ended.stderr.splitlines()[1:] == [
         "fewer: out of memory; use a smaller model, beam or batch, or a larger machine"
     ]
+
+
+def test_only_the_command_that_is_asked_for_is_imported() -> None:
+    program = "import sys; sys.argv = ['fewer', *sys.argv[1:]]; import fewer.cli.main; print(*sys.modules)"
+    for arguments, others in ((["score", "--help"], False), (["--help"], True), (["scoer"], True)):
+        loaded = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+        assert "fewer.cli.score" in loaded.stdout.split()
+        assert ("fewer.cli.prepare" in loaded.stdout.split()) == others

@@ -8,7 +8,7 @@ from torch import nn
 
 from fewer.compute.device import CPU, Placement, choose_device, choose_placement
 from fewer.compute.memory import MOST, Halving, how_many
-from fewer.compute.precision import reduced
+from fewer.compute.precision import Int8Linear, reduced
 from fewer.errors import FewerError
 
 
@@ -112,6 +112,19 @@ def test_8_bit_products_of_a_row_do_not_depend_on_the_others() -> None:
     rows = torch.cat([torch.rand(3, 64), torch.randn(4, 64) * 100])  # those of the first three are positive
     with torch.inference_mode():
         assert torch.equal(linear(rows), torch.cat([linear(row[None]) for row in rows]))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch says that quantisation's successor is another package
+@pytest.mark.parametrize("rows", [3, 1024, 2500])
+def test_weights_are_rounded_as_torch_rounds_them(rows: int) -> None:
+    linear = nn.Linear(31, rows)
+    nn.init.normal_(linear.weight, std=0.3)
+    nn.init.zeros_(linear.weight[1])
+    step = (linear.weight.detach().abs().amax(dim=1) / 63).clamp_min(1e-12 / 63)
+    expected = torch.quantize_per_channel(linear.weight.detach(), step, torch.zeros(rows).long(), 0, torch.qint8)
+    packed, _ = torch.ops.quantized.linear_unpack(Int8Linear(linear).packed)
+    assert torch.equal(packed.int_repr(), expected.int_repr())
+    assert packed.int_repr().abs().amax(dim=1).tolist() == [63, 0, *[63] * (rows - 2)]
 
 
 def test_processes_of_one_machine_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The command line: one small module of `fewer.cli` for each verb.
 
-Command modules import what is heavy inside their function, so that `fewer --help` answers at once.
+Command modules import what is heavy inside their function, so that `fewer --help` answers at once, and only the
+command that is asked for is imported.
 """
 
 import functools
@@ -47,7 +48,7 @@ def announced(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-for verb in COMMANDS:
+for verb in [verb for verb in COMMANDS if verb in sys.argv[1:2]] or COMMANDS:
     kind = MethodsCommand if verb in ("ilm", "adapt") else None
     command = importlib.import_module(f"fewer.cli.{verb.replace('-', '_')}").command
     app.command(verb, cls=kind)(announced(command))
