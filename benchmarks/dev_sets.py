@@ -11,8 +11,9 @@ The same model and text are adapted by `fewer adapt --dev` with
     agreement   the dev set with the transcripts of another model (--teacher), of the half where both agree most
     usual       no dev set: the usual scales
 
-and each bundle decodes the report set. Prints scales and word error rates, with a paired test against `real`; writes
-dev_sets.json and dev_sets.md to WORK (or --results), where sets, bundles and N-best lists stay.
+and each bundle decodes the report set. Prints scales and word error rates, with paired tests against the model alone
+and against `real`; writes dev_sets.json and dev_sets.md to WORK (or --results), where sets, bundles and N-best lists
+stay.
 """
 
 import argparse
@@ -58,24 +59,24 @@ def main() -> None:
 
 def measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     defaults = load_recogniser(args.model).defaults
+    norm = defaults.normaliser
     alone = decoded(args, "alone", args.model)
-    yield {"dev set": "none: the model alone", "scales": {}, **against(alone, alone, defaults.normaliser)}
+    yield {"dev set": "none: the model alone", "scales": {}, "wer": fewer.score(alone, normalise=norm).to_json()}
     real = None
-    for name, (text, dev) in dev_sets(args, defaults.normaliser).items():
+    for name, (text, dev) in dev_sets(args, norm).items():
         bundle = args.work / "bundles" / name
         if not bundle.exists():
             bundle.parent.mkdir(exist_ok=True)
             chosen = args.method or defaults.method
             fewer.adapt(args.model, bundle, text=text, dev=dev, method=chosen, budget=args.budget)
         out = decoded(args, name, bundle)
+        row: dict[str, Any] = {"dev set": name}
+        row["scales"] = json.loads((bundle / "bundle.json").read_text())["scales"]
+        row["wer"] = fewer.score(out, against=alone, normalise=norm).to_json()
+        if real is not None:
+            row["beside_real"] = fewer.score(out, against=real, normalise=norm).to_json()["against"]["comparison"]
         real = real or out
-        scales = json.loads((bundle / "bundle.json").read_text())["scales"]
-        yield {"dev set": name, "scales": scales, **against(out, real, defaults.normaliser)}
-
-
-def against(nbest: Path, other: Path, normaliser: str) -> dict[str, Any]:
-    facts: dict[str, Any] = fewer.score(nbest, against=other, normalise=normaliser).to_json()
-    return facts
+        yield row
 
 
 def dev_sets(args: argparse.Namespace, normaliser: str) -> dict[str, tuple[Path, Path | None]]:
@@ -139,13 +140,14 @@ def decoded(args: argparse.Namespace, name: str, model: str | Path) -> Path:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| dev set | λ1 | λ2 | WER | sub | del | ins | against real |", "|---|---:|---:|---:|---:|---:|---:|---:|"]
+    lines = ["| dev set | λ1 | λ2 | WER | sub | del | ins | against the model alone | against real |"]
+    lines.append("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for row in rows:
-        compared, scales = row["against"]["comparison"], row["scales"]
+        wer, scales = row["wer"], row["scales"]
         cells = [row["dev set"], *(f"{scales[term]:.2f}" if term in scales else "–" for term in ("lm", "ilm"))]
-        cells += [f"{row['wer']:.2f}", *(str(row[kind]) for kind in ("sub", "del", "ins"))]
-        same = row["dev set"] in ("real", "none: the model alone")
-        cells.append("–" if same else f"{compared['difference']:+.2f} (p = {compared['p_bootstrap']:.3f})")
+        cells += [f"{wer['wer']:.2f}", *(str(wer[kind]) for kind in ("sub", "del", "ins"))]
+        for found in (wer.get("against", {}).get("comparison"), row.get("beside_real")):
+            cells.append(f"{found['difference']:+.2f} (p = {found['p_bootstrap']:.3f})" if found else "–")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

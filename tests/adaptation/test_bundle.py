@@ -152,6 +152,8 @@ def test_a_base_model_that_has_moved_can_be_given(made: Path, tiny: Path, tmp_pa
         ({"scales": {"lm": "much"}}, "scales"),
         ({"lm": "other.arpa"}, "other.arpa of bundle.json is missing; copy all of it"),
         ({"surprise": 1}, "unknown key 'surprise'"),
+        ({"end_scored_by": []}, "bundle.json.*: end_scored_by names none of the terms"),
+        ({"end_scored_by": ["ctc"]}, "bundle.json.*: end_scored_by names none of the terms"),
     ],
 )
 def test_what_cannot_be_right_is_refused(

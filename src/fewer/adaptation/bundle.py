@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from fewer.compute.device import CPU, Placement
 from fewer.config import Config, parse_config
@@ -85,6 +85,12 @@ class BundleFacts(Config):
         if name is not None and not PLAIN.fullmatch(name):
             raise ValueError("a file of the bundle has a plain name")
         return name
+
+    @model_validator(mode="after")
+    def _ends(self) -> "BundleFacts":
+        if self.end_scored_by is not None and not {"aed", *self.scales}.intersection(self.end_scored_by):
+            raise ValueError("end_scored_by names none of the terms, which are aed and those of scales")
+        return self
 
     @property
     def length_policy(self) -> LengthPolicy:
