@@ -1,6 +1,7 @@
 """Every family of transformers' encoder-decoders gives transformers' own numbers, finds what `generate` finds, and each
 context what transformers gives when its cross-attention is replaced."""
 
+import json
 import os
 import pickle
 from collections.abc import Callable, Iterator
@@ -379,6 +380,22 @@ def test_long_and_short_audio(pair: Pair) -> None:
     short = pair.ours.listen([noises(1)[0][:16]])
     assert 0 < int(short.lengths[0]) < 10
     assert bool(short.states.isfinite().all())
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "message"),
+    [
+        ("preprocessor_config.json", {"feature_size": {}}, r"preprocessor_config\.json: what it prepares is not what"),
+        ("config.json", {"num_hidden_layers": 0}, r"config\.json describes a decoder without layers"),
+    ],
+)
+def test_what_only_longer_sound_or_a_search_would_meet_is_refused(
+    tmp_path: Path, file: str, values: dict[str, Any], message: str
+) -> None:
+    folder = make_model(tmp_path / "model", "moonshine_streaming")
+    (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | values))
+    with pytest.raises(FewerError, match=message):
+        load_recogniser(folder)
 
 
 def test_models_without_cross_attention_and_missing_classes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """LMs with tokenizers of their own score word by word what they say of whole texts."""
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,15 @@ def test_decode_takes_it_and_tells_the_cost(
     assert len(lists) == 2
     assert "so words are scored when they are complete" in caplog.text
     assert "the LM was asked for" in caplog.text
+
+
+def test_a_tokenizer_that_cannot_read_text_is_refused(lm_folder: Path, tmp_path: Path) -> None:
+    for file in lm_folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    facts = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(facts | {"model_max_length": "long"}))
+    with pytest.raises(FewerError, match=r"tokenizer_config\.json\) is not a tokenizer that transformers can load"):
+        load_hf_over(str(tmp_path), CharacterTokenizer(["</s>", " ", *"abcdefghijklmnopqrstuvwxyz"]))
 
 
 def test_what_cannot_be_scored_by_words_is_refused(lm_folder: Path, tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         used = tokenizer.get_vocab().keys() - tokenizer.get_added_vocab().keys()  # of text; added ones may be unused
         largest = max(tokenizer.convert_tokens_to_ids(list(used)), default=0)
+        tokenizer.encode("a text")
     if tokenizer.eos_token_id is None:
         raise FewerError(f"{named} names no end-of-text token")
     largest, rows = max(largest, first_token(tokenizer), tokenizer.eos_token_id), model.config.vocab_size

@@ -124,6 +124,8 @@ class AttentionDecoder(nn.Module):
         self.register_buffer("rotation", positions.rotation, persistent=False)
         self.embedding_norm = _copied(getattr(given, "embedding_layernorm", nn.Identity()))
         layers = [DecoderLayer(layer, layout) for layer in given.layers]
+        if not layers:
+            raise FewerError("config.json describes a decoder without layers")
         self.layers: Sequence[DecoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = _copied(getattr(given, layout.norm))
         tied = output.weight is given.embed_tokens.weight
