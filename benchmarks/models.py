@@ -83,8 +83,8 @@ def chrf(alone: Path, adapted: Path) -> dict[str, Any]:
     texts = [[system.texts[utterance] for utterance in references] for system in systems]
     named = list(zip(("alone", "adapted"), texts, strict=True))
     test = PairedTest(named, {"chrF": CHRF()}, [list(references.values())], test_type="bs", n_samples=1000)
-    _, scores = test()
-    first, second = scores["chrF"]
+    scores = test()[1]
+    first, second = scores["chrF2"]
     return {"measure": "chrF", "alone": first.score, "adapted": second.score, "p": second.p_value}
 
 

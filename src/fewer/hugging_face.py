@@ -11,6 +11,7 @@ from pathlib import Path
 from fewer.config import shortened
 from fewer.errors import FewerError
 
+PANIC = "PanicException"  # of libraries in Rust, which is no `Exception`
 LONGEST = 500  # characters of what a library says
 
 
@@ -21,7 +22,9 @@ def loading(source: str | Path, problem: str) -> Iterator[None]:
         yield
     except FewerError:
         raise
-    except Exception as error:  # damaged files lead to whatever the libraries happen to raise
+    except BaseException as error:  # damaged files lead to whatever the libraries happen to raise
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+            raise
         why = " ".join((str(error) if isinstance(error, OSError | ValueError) else repr(error)).split())
         asked = "; was it downloaded whole?" if Path(source).is_dir() else ""
         raise FewerError(f"{problem}: {shortened(why.rstrip('.'), LONGEST)}{asked}") from error

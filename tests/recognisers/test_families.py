@@ -387,6 +387,9 @@ def test_long_and_short_audio(pair: Pair) -> None:
     [
         ("preprocessor_config.json", {"feature_size": {}}, r"preprocessor_config\.json: what it prepares is not what"),
         ("config.json", {"num_hidden_layers": 0}, r"config\.json describes a decoder without layers"),
+        ("config.json", {"model_type": [1]}, r"is a model of type \[1\] \(config\.json\), an encoder-decoder that"),
+        ("generation_config.json", {"bos_token_id": 10**6}, r"generation_config\.json .* start with 1000000 "),
+        ("generation_config.json", {"decoder_start_token_id": ["a"]}, r"generation_config\.json .* start with \['a'\]"),
     ],
 )
 def test_what_only_longer_sound_or_a_search_would_meet_is_refused(

@@ -16,6 +16,7 @@ from fewer.data.tokenizers import CharacterTokenizer
 from fewer.decoding.rescore import text_scores
 from fewer.decoding.system import load_system
 from fewer.errors import FewerError
+from fewer.hugging_face import loading
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.models.lm import LmScorer
@@ -156,6 +157,16 @@ def test_a_tokenizer_that_cannot_read_text_is_refused(lm_folder: Path, tmp_path:
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(facts | {"model_max_length": "long"}))
     with pytest.raises(FewerError, match=r"tokenizer_config\.json\) is not a tokenizer that transformers can load"):
         load_hf_over(str(tmp_path), CharacterTokenizer(["</s>", " ", *"abcdefghijklmnopqrstuvwxyz"]))
+
+
+def test_a_library_in_rust_that_gives_up_is_told_as_damage() -> None:
+    class PanicException(BaseException):
+        pass
+
+    with pytest.raises(FewerError, match="it cannot be read: PanicException"), loading("model", "it cannot be read"):
+        raise PanicException("out of range")
+    with pytest.raises(KeyboardInterrupt), loading("model", "it cannot be read"):
+        raise KeyboardInterrupt
 
 
 def test_what_cannot_be_scored_by_words_is_refused(lm_folder: Path, tmp_path: Path) -> None:

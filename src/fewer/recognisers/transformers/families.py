@@ -150,8 +150,9 @@ def family_of(config: Mapping[str, Any], source: str) -> Family:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     kind = config.get("model_type")
-    family = FAMILIES.get(str(kind))
     what = f"{source} is a model of type {shown(kind)} (config.json)"
+    kind = str(kind)
+    family = FAMILIES.get(kind)
     if family is not None:
         if not hasattr(transformers, family.model):
             raise FewerError(
@@ -191,6 +192,11 @@ def prompt_of(
     detect: a language would be detected, which these families cannot.
     """
     labels, languages = tokenizer.labels, languages_of(family, tokenizer.labels)
+    if start is not None and not (isinstance(start, int) and 0 <= start < len(labels)):
+        raise FewerError(
+            f"generation_config.json says that texts start with {shown(start)} (decoder_start_token_id or "
+            f"bos_token_id), which is none of the {len(labels)} labels"
+        )
     if task == "translate" and not family.translates:
         raise FewerError("this model only transcribes: leave out the task translate")
     if not languages:
