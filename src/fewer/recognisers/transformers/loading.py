@@ -118,7 +118,7 @@ def around_family(
     except FewerError as error:
         raise FewerError(f"{name}: {error}") from error
     with loading(name, f"{name}/preprocessor_config.json: what it prepares is not what the model hears"):
-        recogniser.listen([torch.linspace(-PROBE, PROBE, rate + 1)])  # one more: what must be filled up, is
+        recogniser.listen([torch.linspace(-PROBE, PROBE, 1 + recogniser.sampling_rate)])  # so it must be filled up
     return recogniser
 
 
