@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from fewer.errors import FewerError
 from fewer.files import read_json_object
-from fewer.hugging_face import loading
+from fewer.hugging_face import check_sizes, loading
 from fewer.progress import quiet_loading
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model")
@@ -136,6 +136,7 @@ def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
         if (files / "config.json").exists():
             read_json_object(files / "config.json")
         config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    check_sizes(config.to_dict(), files / "config.json")
     with loading(source, f"{unusable} (config.json, generation_config.json and weights)"), quiet_loading(source):
         model = AutoModelForCausalLM.from_pretrained(
             source, config=config, dtype=torch.float32, trust_remote_code=False, use_safetensors=True

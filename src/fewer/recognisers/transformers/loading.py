@@ -12,7 +12,7 @@ from fewer.data.audio import rate_problem
 from fewer.data.hf_tokens import pretrained_tokenizer
 from fewer.errors import FewerError
 from fewer.files import read_json_object
-from fewer.hugging_face import loading
+from fewer.hugging_face import check_sizes, loading
 from fewer.progress import quiet_loading
 from fewer.recognisers.transformers.families import FAMILIES, Family, family_of
 from fewer.recognisers.transformers.recogniser import FamilyRecogniser
@@ -64,6 +64,7 @@ def load_weights(name: str, family: Family, check: Callable[[Any], None] = lambd
     if not isinstance(config, kind.config_class):
         family_of(config.to_dict(), name)
         raise FewerError(f"{name} is a model of type '{config.model_type}', not one for {family.model}")
+    check_sizes(config.to_dict(), Path(name) / CONFIG)
     check(config)
     weights = f"cannot load the weights that {Path(name) / CONFIG} describes" if Path(name).is_dir() else problem
     with loading(name, weights), quiet_loading(name):
@@ -114,7 +115,8 @@ def around_family(
     tokenizer = pretrained_tokenizer(name, model.get_output_embeddings().out_features, end)
     placement = placement or Placement(model.device)
     try:
-        recogniser = FamilyRecogniser(model, family, tokenizer, extractor, language, task, placement, detect)
+        with loading(name, f"{CONFIG} and {GENERATION} describe no {model.config.model_type} that fewer can use"):
+            recogniser = FamilyRecogniser(model, family, tokenizer, extractor, language, task, placement, detect)
     except FewerError as error:
         raise FewerError(f"{name}: {error}") from error
     with loading(name, f"{name}/preprocessor_config.json: what it prepares is not what the model hears"):
