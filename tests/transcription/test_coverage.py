@@ -124,14 +124,51 @@ def test_what_the_recogniser_alone_does_not_cover_either_stays(
     assert not any(segment.without_lm for segment in checked.segments)
 
 
-def test_a_recogniser_alone_is_not_checked(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_check_nothing_is_aligned(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     def times(encoded: Encoded, labels: list[int]) -> None:
         raise AssertionError("aligned for nothing")
 
     monkeypatch.setattr(search.system.recogniser, "times", times)
     window = recipe.Window(0, torch.from_numpy(noise(0.9)))
-    ((segment,),) = Transcriber(search, OPTIONS).hear([window])
+    ((segment,),) = Transcriber(search, replace(OPTIONS, check=False)).hear([window])
     assert segment.text
+
+
+@pytest.fixture
+def silent_about_much(search: Search, monkeypatch: pytest.MonkeyPatch) -> Search:
+    """A recogniser whose labels all seem to belong to the beginning of a window."""
+    monkeypatch.setattr(search.system.recogniser, "times", lambda encoded, labels: [(0.0, 0.0)] * len(labels))
+    monkeypatch.setattr(recipe, "uncovered", lambda times, sounds: uncovered(times, sounds, LABEL))
+    monkeypatch.setattr(recipe, "SKIPPED", 0.3)
+    monkeypatch.setattr(recipe, "DIVIDED", 0.6)
+    monkeypatch.setattr(recipe, "LABELS", 100)
+    return search
+
+
+def test_what_a_recogniser_skips_is_heard_in_halves(
+    silent_about_much: Search, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "call.wav"
+    soundfile.write(path, noise(0.9), 16000)
+    (found,) = Transcriber(silent_about_much, OPTIONS).transcribe([path])
+    (whole,) = Transcriber(silent_about_much, replace(OPTIONS, check=False)).transcribe([path])
+    window = recipe.Window(0, torch.from_numpy(noise(0.9)))
+    parts = Transcriber(silent_about_much, OPTIONS).hear(recipe.halves(window, 16000))
+    assert len(whole.segments) == 1
+    assert [segment.text for segment in found.segments] == [segment.text for part in parts for segment in part]
+    assert all(segment.in_parts for segment in found.segments)
+    assert not any(segment.in_parts for segment in whole.segments)
+    assert [value["in_parts"] for value in found.to_json()["segments"]] == [True, True]
+    assert sum("the recogniser skipped speech; heard in parts" in note for note in caplog.messages) == 2
+
+
+def test_halves_that_say_no_more_are_not_taken(silent_about_much: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    window = recipe.Window(0, torch.from_numpy(noise(0.9)))
+    whole = Transcriber(silent_about_much, replace(OPTIONS, check=False)).hear([window])
+    monkeypatch.setattr(recipe, "TOLD", 1000.0)
+    ((found,),) = Transcriber(silent_about_much, OPTIONS).hear([window])
+    assert found.text == whole[0][0].text
+    assert not found.in_parts
 
 
 def test_the_most_frequent_phrase_is_counted() -> None:

@@ -4,10 +4,11 @@ A recogniser that hears no speech may say something all the same, and now and th
 is empty if it is silent, or if the recogniser's probability of no speech is high and what it says is unlikely or
 repeats itself; and a window in which it repeats itself or finds no end is cut in two, which are heard anew.
 
-A search with language models may skip speech. So what it found is compared with what is to be heard (`coverage`), and
-a window of which too much is missing is searched again with the recogniser alone. What covers more is kept. So is a
-window whose text is clearly of another kind than that of the language model (`foreign`), and one with a phrase that the
-recogniser alone does not repeat as often.
+A search may skip speech. So what it found is compared with what is to be heard (`coverage`), and a window of which too
+much is missing is searched again with the recogniser alone. What covers more is kept. So is a window whose text is
+clearly of another kind than that of the language model (`foreign`), and one with a phrase that the recogniser alone
+does not repeat as often. The recogniser alone skips speech, too: a window of which much is still missing is cut in two,
+which are heard anew, and if they say as much more as could have been missing, they are kept.
 """
 
 import zlib
@@ -44,6 +45,8 @@ SHORTEST = 0.1  # seconds; nothing is said in less
 DIVIDED = 8.0  # seconds at least of a window that may be cut in two
 LABELS = 20  # for each second, and as many more, are no window's
 GLANCE = 48  # labels after which a search in what is probably no speech stops for the first time
+SKIPPED = 2.0  # seconds of sound that are not covered, from which on the halves of a window are heard
+TOLD = 1.0  # labels more for each of these seconds that the halves must say: half of what slow speech has
 PHRASE, OFTEN = 4, 3  # so many labels, said so often in a window, may be a loop that language models like
 REPETITIVE = 2.4  # times that a text is longer than when it is compressed: openai/whisper's limit
 
@@ -56,7 +59,7 @@ class TranscribeOptions:
     longest: float | None = None  # seconds of a window at most; None: what the recogniser can hear
     confidences: bool = True  # say how sure the recogniser is of each word
     align: bool = True  # find out when each word was said, if the recogniser can; else in proportion to its length
-    check: bool = True  # search again without language models where they seem to have skipped speech
+    check: bool = True  # search again, without language models and in parts, where speech seems to be skipped
 
 
 class Found(NamedTuple):
@@ -94,7 +97,7 @@ class Transcriber:
         self.fusion = search.system.fusion(search.scales)
         alone = System(self.recogniser).fusion({})
         fused = any(scale for term, scale in self.fusion.scales.items() if term not in alone.terms)
-        self.alone = alone if fused and options.check else None  # to search again with; None: no need
+        self.alone = alone if fused and options.check else None  # to search again with; None: there are no others
         self.lm = search.system.lm if self.fusion.scales.get("lm") else None
         self.rate, able = self.recogniser.sampling_rate, self.recogniser.longest
         self.longest = able if options.longest is None else options.longest
@@ -211,6 +214,8 @@ class Transcriber:
                 where = f"{transcript.file}: {segment.start:.1f} to {segment.end:.1f} s"
                 if segment.unclear:
                     warn(f"{where}: nothing could be made out")
+                if segment.in_parts:
+                    warn(f"{where}: the recogniser skipped speech; heard in parts")
                 if segment.without_lm is not None:
                     warn(f"{where}: {REASONS[segment.without_lm]}; transcribed without them")
         seconds = sum(len(window.samples) for _, window in waiting) / self.rate
@@ -248,17 +253,29 @@ class Transcriber:
         checked = self._checked([windows[index] for index in loud], best, encoded, limits)
         for place, index in enumerate(loud):
             probability = None if no_speech is None else float(no_speech[place])
-            found[index] = self._judged(windows[index], checked[place], probability, _one(encoded, place))
+            segments = self._judged(windows[index], checked[place], probability, _one(encoded, place))
+            found[index] = self._complete(windows[index], checked[place], segments)
         return found
+
+    def _complete(self, window: Window, found: Found, segments: list[Segment]) -> list[Segment]:
+        """The segments, or those of the window's halves if these tell what was skipped."""
+        gap = _missing(window, found, self.rate)
+        if gap < SKIPPED or len(segments) > 1 or len(window.samples) < DIVIDED * self.rate:
+            return segments
+        parts = [segment for part in self.hear(halves(window, self.rate)) for segment in part]
+        more = sum(_labels(segment) for segment in parts) - _labels(segments[0])
+        return [replace(part, in_parts=True) for part in parts] if more >= TOLD * gap else segments
 
     def _checked(
         self, windows: Sequence[Window], best: Sequence[Hypothesis], encoded: Encoded, limits: Tensor
     ) -> list[Found]:
         """Where language models skipped speech, or know nothing of it, or loop, the recogniser's own. limits: (B,)"""
         found = [Found(hypothesis) for hypothesis in best]
-        if self.alone is None:
+        if not self.options.check:
             return found
         found = [self._aligned(each, encoded, place) for place, each in enumerate(found)]
+        if self.alone is None:
+            return found
         missing = [_missing(window, each, self.rate) for window, each in zip(windows, found, strict=True)]
         again = [
             place
@@ -365,6 +382,10 @@ def most_repeated(labels: Sequence[int], length: int = PHRASE) -> int:
 
 def _one(encoded: Encoded, place: int) -> Encoded:
     return encoded.select(torch.tensor([place]))
+
+
+def _labels(segment: Segment) -> int:
+    return 0 if segment.hypothesis is None else segment.hypothesis.length
 
 
 def _missing(window: Window, found: Found, rate: int) -> float:

@@ -31,6 +31,7 @@ class Segment:
     no_speech: float | None = None  # the recogniser's probability that nobody speaks
     unclear: bool = False  # something is to be heard, but nothing could be made out
     without_lm: WithoutLm | None = None  # why this is the recogniser's own text, if it is
+    in_parts: bool = False  # of a window that was cut in two, since the recogniser skipped speech
 
     @property
     def text(self) -> str:
@@ -55,6 +56,8 @@ class Segment:
             value["unclear"] = True
         if self.without_lm is not None:
             value["without_lm"] = self.without_lm
+        if self.in_parts:
+            value["in_parts"] = True
         if self.hypothesis is not None:
             value |= {"score": self.hypothesis.score, "scores": self.hypothesis.scores}
             value["labels"] = self.hypothesis.length
