@@ -37,3 +37,9 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
         full_name("whisper-small")
     with pytest.raises(FewerError, match=r"no model 'bundle'.*give a folder, .* one of tiny, tiny\.en, base"):
         full_name("bundle")
+
+
+@pytest.mark.parametrize("name", ["é" * 200, "models/" + "x" * 300])
+def test_a_name_that_no_file_can_have_is_no_model(name: str) -> None:
+    with pytest.raises(FewerError, match="no name is as long as that"):
+        full_name(name)

@@ -141,6 +141,8 @@ def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
         model = AutoModelForCausalLM.from_pretrained(
             source, config=config, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
         )
+        with torch.inference_mode():
+            model.eval()(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))  # or it cannot be used
     if files.is_dir() and not any((files / name).exists() for name in TOKENIZER_FILES):
         return model, None
     named = f"{files / 'tokenizer.json'} (or vocab.json, tokenizer_config.json)"
