@@ -159,13 +159,12 @@ def test_a_tokenizer_that_cannot_read_text_is_refused(lm_folder: Path, tmp_path:
         load_hf_over(str(tmp_path), CharacterTokenizer(["</s>", " ", *"abcdefghijklmnopqrstuvwxyz"]))
 
 
-def test_a_model_that_cannot_compute_is_refused(lm_folder: Path, tmp_path: Path) -> None:
-    for file in lm_folder.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    facts = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(facts | {"attn_pdrop": float("nan")}))
+def test_a_model_that_cannot_compute_is_refused(tmp_path: Path) -> None:
+    folder = make_lm(tmp_path / "lm")
+    facts = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(facts | {"resid_pdrop": float("nan")}))
     with pytest.raises(FewerError, match=r"is not a causal language model that transformers can load \(config\.json"):
-        load_hf_over(str(tmp_path), CharacterTokenizer(["</s>", " ", *"abcdefghijklmnopqrstuvwxyz"]))
+        load_hf_over(str(folder), CharacterTokenizer(["</s>", " ", *"abcdefghijklmnopqrstuvwxyz"]))
 
 
 def test_a_model_of_endless_layers_is_refused(lm_folder: Path, tmp_path: Path) -> None:
