@@ -16,13 +16,14 @@ from fewer.models.encoded import Encoded
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import LengthPolicy
 from fewer.transcription import transcribe as recipe
-from fewer.transcription.coverage import LONGEST, uncovered
+from fewer.transcription.coverage import LONGEST, largest_gap, uncovered
 from fewer.transcription.transcribe import TranscribeOptions, Transcriber, most_repeated
 from fewer.transcription.windows import sounds
 from tests.data.sounds import noise
 from tests.recognisers.tiny import make_whisper, noises
 
 OPTIONS = TranscribeOptions(search=0.4, align=False)  # the tiny Whisper hears one second
+CREDULOUS = replace(OPTIONS, log_prob=-50.0)  # … and is sure of nothing
 LABEL = 0.05  # seconds that a label lasts in these tests
 
 
@@ -33,6 +34,13 @@ def test_labels_cover_sound_up_to_what_one_can_last() -> None:
     assert uncovered(skipped, [(0.0, 6.4)]) == pytest.approx(5.5 - LONGEST)
     assert uncovered(skipped, [(0.0, 1.0), (5.8, 6.4)]) == 0.0  # it was a pause
     assert uncovered(skipped, [(0.0, 2.0), (4.0, 6.4)]) == pytest.approx(1.5 + 2.0 - LONGEST)
+
+
+def test_the_largest_gap_is_where_most_is_to_be_heard() -> None:
+    times = [(0.0, 0.5), (0.5, 6.0), (6.0, 6.4)]
+    assert largest_gap(times, [(0.0, 8.0)]) == (0.5, 6.0)
+    assert largest_gap(times, [(0.0, 1.0), (5.8, 9.0)]) == (6.4, 9.0)
+    assert largest_gap([], [(1.0, 4.0)]) == (0.0, 4.0)
 
 
 def test_what_is_before_the_first_and_after_the_last_label_counts() -> None:
@@ -150,10 +158,10 @@ def test_what_a_recogniser_skips_is_heard_in_halves(
 ) -> None:
     path = tmp_path / "call.wav"
     soundfile.write(path, noise(0.9), 16000)
-    (found,) = Transcriber(silent_about_much, OPTIONS).transcribe([path])
-    (whole,) = Transcriber(silent_about_much, replace(OPTIONS, check=False)).transcribe([path])
+    (found,) = Transcriber(silent_about_much, CREDULOUS).transcribe([path])
+    (whole,) = Transcriber(silent_about_much, replace(CREDULOUS, check=False)).transcribe([path])
     window = recipe.Window(0, torch.from_numpy(noise(0.9)))
-    parts = Transcriber(silent_about_much, OPTIONS).hear(recipe.halves(window, 16000))
+    parts = Transcriber(silent_about_much, CREDULOUS).hear(recipe.halves(window, 16000))
     assert len(whole.segments) == 1
     assert [segment.text for segment in found.segments] == [segment.text for part in parts for segment in part]
     assert all(segment.in_parts for segment in found.segments)
@@ -162,11 +170,14 @@ def test_what_a_recogniser_skips_is_heard_in_halves(
     assert sum("the recogniser skipped speech; heard in parts" in note for note in caplog.messages) == 2
 
 
-def test_halves_that_say_no_more_are_not_taken(silent_about_much: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("told", "sure"), [(1000.0, -50.0), (1.0, 0.0)])
+def test_halves_that_say_no_more_and_gaps_in_which_nothing_is_said_are_not_taken(
+    silent_about_much: Search, monkeypatch: pytest.MonkeyPatch, told: float, sure: float
+) -> None:
     window = recipe.Window(0, torch.from_numpy(noise(0.9)))
     whole = Transcriber(silent_about_much, replace(OPTIONS, check=False)).hear([window])
-    monkeypatch.setattr(recipe, "TOLD", 1000.0)
-    ((found,),) = Transcriber(silent_about_much, OPTIONS).hear([window])
+    monkeypatch.setattr(recipe, "TOLD", told)
+    ((found,),) = Transcriber(silent_about_much, replace(OPTIONS, log_prob=sure)).hear([window])
     assert found.text == whole[0][0].text
     assert not found.in_parts
 

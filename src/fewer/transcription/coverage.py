@@ -15,10 +15,19 @@ Span = tuple[float, float]  # seconds
 
 def uncovered(times: Sequence[Span], sounds: Sequence[Span], longest: float = LONGEST) -> float:
     """Seconds of sound that no label accounts for. times: of the labels, in order; each ends where the next begins."""
+    return sum(max(0.0, _shared(span, sounds) - longest) for span in _spans(times, sounds))
+
+
+def largest_gap(times: Sequence[Span], sounds: Sequence[Span]) -> Span:
+    """The stretch that one label, or none, got, and in which most is to be heard."""
+    return max(_spans(times, sounds), key=lambda span: _shared(span, sounds))
+
+
+def _spans(times: Sequence[Span], sounds: Sequence[Span]) -> list[Span]:
+    """What each label got, and what is behind the last."""
     end = max((last for _, last in sounds), default=0.0)
     behind = times[-1][1] if times else 0.0
-    spans = [*times, (behind, end)]
-    return sum(max(0.0, _shared(span, sounds) - longest) for span in spans)
+    return [*times, (behind, end)]
 
 
 def _shared(span: Span, sounds: Sequence[Span]) -> float:

@@ -7,8 +7,9 @@ repeats itself; and a window in which it repeats itself or finds no end is cut i
 A search may skip speech. So what it found is compared with what is to be heard (`coverage`), and a window of which too
 much is missing is searched again with the recogniser alone. What covers more is kept. So is a window whose text is
 clearly of another kind than that of the language model (`foreign`), and one with a phrase that the recogniser alone
-does not repeat as often. The recogniser alone skips speech, too: a window of which much is still missing is cut in two,
-which are heard anew, and if they say as much more as could have been missing, they are kept.
+does not repeat as often. The recogniser alone skips speech, too: where much is still missing and something is said
+there, the window is cut in two, which are heard anew; if they say as much more as could have been missing, they are
+kept.
 """
 
 import zlib
@@ -30,7 +31,7 @@ from fewer.progress import Bar, say, warn
 from fewer.search.beam import beam_search
 from fewer.search.nbest import Hypothesis
 from fewer.transcription.confidence import with_confidences
-from fewer.transcription.coverage import BETTER, DOUBTFUL, uncovered
+from fewer.transcription.coverage import BETTER, DOUBTFUL, largest_gap, uncovered
 from fewer.transcription.foreign import is_foreign
 from fewer.transcription.journal import Journal, journal_of
 from fewer.transcription.recording import Group, Recording, grouped, name_of, opened
@@ -260,11 +261,21 @@ class Transcriber:
     def _complete(self, window: Window, found: Found, segments: list[Segment]) -> list[Segment]:
         """The segments, or those of the window's halves if these tell what was skipped."""
         gap = _missing(window, found, self.rate)
-        if gap < SKIPPED or len(segments) > 1 or len(window.samples) < DIVIDED * self.rate:
+        whole = len(segments) == 1 and segments[0].hypothesis is not None
+        if not whole or gap < SKIPPED or len(window.samples) < DIVIDED * self.rate or not self._skips(window, found):
             return segments
         parts = [segment for part in self.hear(halves(window, self.rate)) for segment in part]
         more = sum(_labels(segment) for segment in parts) - _labels(segments[0])
         return [replace(part, in_parts=True) for part in parts] if more >= TOLD * gap else segments
+
+    def _skips(self, window: Window, found: Found) -> bool:
+        """Whether anything is said where most is missing: there may be music, or noise."""
+        first, last = (round(time * self.rate) for time in largest_gap(found.times or [], _heard(window, self.rate)))
+        encoded = self.recogniser.listen([window.samples[first:last]])
+        limits = self.recogniser.max_lengths(encoded).cpu().clamp_max(GLANCE)
+        (hypothesis,) = self._best(encoded, limits)
+        likely = hypothesis.scores["aed"] > self.options.log_prob * hypothesis.length
+        return likely and not is_repetitive(hypothesis.text) and hypothesis.length * self.rate >= TOLD * (last - first)
 
     def _checked(
         self, windows: Sequence[Window], best: Sequence[Hypothesis], encoded: Encoded, limits: Tensor
@@ -390,5 +401,9 @@ def _labels(segment: Segment) -> int:
 
 def _missing(window: Window, found: Found, rate: int) -> float:
     """Seconds of the window's sound that are not transcribed; 0 if that cannot be told."""
-    heard = [(first / rate, last / rate) for first, last in sounds(window.samples, rate)]
-    return 0.0 if found.times is None else uncovered(found.times, heard)
+    return 0.0 if found.times is None else uncovered(found.times, _heard(window, rate))
+
+
+def _heard(window: Window, rate: int) -> list[tuple[float, float]]:
+    """From which to which second of the window something is to be heard."""
+    return [(first / rate, last / rate) for first, last in sounds(window.samples, rate)]
