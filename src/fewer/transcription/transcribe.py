@@ -274,7 +274,7 @@ class Transcriber:
         encoded = self.recogniser.listen([window.samples[first:last]])
         limits = self.recogniser.max_lengths(encoded).cpu().clamp_max(GLANCE)
         (hypothesis,) = self._best(encoded, limits)
-        likely = hypothesis.scores["aed"] > self.options.log_prob * hypothesis.length
+        likely = hypothesis.scores["aed"] > 2 * self.options.log_prob * hypothesis.length  # it may begin within a word
         return likely and not is_repetitive(hypothesis.text) and hypothesis.length * self.rate >= TOLD * (last - first)
 
     def _checked(
