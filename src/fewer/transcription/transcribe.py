@@ -47,6 +47,7 @@ DIVIDED = 8.0  # seconds at least of a window that may be cut in two
 LABELS = 20  # for each second, and as many more, are no window's
 GLANCE = 48  # labels after which a search in what is probably no speech stops for the first time
 SKIPPED = 2.0  # seconds of sound that are not covered, from which on the halves of a window are heard
+SPOKEN = 5  # labels at least that must be made out where speech seems to be missing
 TOLD = 1.0  # labels more for each of these seconds that the halves must say: half of what slow speech has
 PHRASE, OFTEN = 4, 3  # so many labels, said so often in a window, may be a loop that language models like
 REPETITIVE = 2.4  # times that a text is longer than when it is compressed: openai/whisper's limit
@@ -275,7 +276,7 @@ class Transcriber:
         limits = self.recogniser.max_lengths(encoded).cpu().clamp_max(GLANCE)
         (hypothesis,) = self._best(encoded, limits)
         likely = hypothesis.scores["aed"] > 2 * self.options.log_prob * hypothesis.length  # it may begin within a word
-        return likely and not is_repetitive(hypothesis.text) and hypothesis.length * self.rate >= TOLD * (last - first)
+        return likely and not is_repetitive(hypothesis.text) and hypothesis.length >= SPOKEN
 
     def _checked(
         self, windows: Sequence[Window], best: Sequence[Hypothesis], encoded: Encoded, limits: Tensor
