@@ -222,3 +222,11 @@ def fingerprint(*parts: str | bytes | Path) -> str:
             digest.update(part.encode() if isinstance(part, str) else part)
         digest.update(b"\0")
     return digest.hexdigest()
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether there is such a file or folder; a name that none can have is no error."""
+    try:
+        return Path(path).expanduser().exists()
+    except OSError:
+        return False

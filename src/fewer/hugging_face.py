@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fewer.config import shortened
-from fewer.errors import FewerError
+from fewer.errors import FewerError, is_out_of_memory
 
 PANIC = "PanicException"  # of libraries in Rust, which is no `Exception`
 MOST_LAYERS, LARGEST = 1000, 1 << 31  # layers, and any whole number, that a configuration may name
@@ -25,7 +25,7 @@ def loading(source: str | Path, problem: str) -> Iterator[None]:
     except FewerError:
         raise
     except BaseException as error:  # damaged files lead to whatever the libraries happen to raise
-        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+        if is_out_of_memory(error) or not (isinstance(error, Exception) or type(error).__name__ == PANIC):
             raise
         why = " ".join((str(error) if isinstance(error, OSError | ValueError) else repr(error)).split())
         asked = "; was it downloaded whole?" if Path(source).is_dir() else ""
@@ -37,7 +37,7 @@ def check_sizes(config: Mapping[str, Any], where: str | Path) -> None:
     for key, value in config.items():
         if isinstance(value, Mapping):
             check_sizes({str(name): inner for name, inner in value.items()}, where)
-        most = MOST_LAYERS if "layer" in key else LARGEST
+        most = MOST_LAYERS if key.endswith(("layers", "n_layer")) else LARGEST
         if isinstance(value, int) and abs(value) > most:
             raise FewerError(
                 f"{where}: {shortened(key, 60)} is {shortened(str(value), 40)}, but at most {most} is allowed"

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fewer.data.hf_tokens import PieceTokenizer
 from fewer.errors import FewerError
+from fewer.hugging_face import check_sizes
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import load_ilm
@@ -404,6 +405,12 @@ def test_what_only_longer_sound_or_a_search_would_meet_is_refused(
     (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | values))
     with pytest.raises(FewerError, match=message):
         load_recogniser(folder)
+
+
+def test_sizes_of_well_known_models_are_allowed() -> None:
+    check_sizes({"vocab_size_per_layer_input": 262144, "text_config": {"num_hidden_layers": 126}}, "config.json")
+    with pytest.raises(FewerError, match=r"config\.json: n_layer is 2000, but at most 1000 is allowed"):
+        check_sizes({"text_config": {"n_layer": 2000}}, "config.json")
 
 
 def test_a_configuration_that_the_family_cannot_have_is_refused(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def on_disk(folder: Path, stream: np.ndarray, order: int, prune: tuple[int, ...]
     files = Estimator(Column(folder / "stream", "<u2"), order, V, 0, folder / "work", memory).estimate(prune)
     tensors = {name: torch.from_numpy(column.read(0, len(column))) for name, column in files.tensors.items()}
     model = NGram(**tensors, end=files.end)
+    assert torch.equal(model.tensors()["targets"], tensors["targets"])  # which the model does not keep
     assert model.counts() == list(files.counts)
     return model
 

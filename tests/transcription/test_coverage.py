@@ -177,6 +177,8 @@ def test_halves_that_say_no_more_and_gaps_in_which_nothing_is_said_are_not_taken
     window = recipe.Window(0, torch.from_numpy(noise(0.9)))
     whole = Transcriber(silent_about_much, replace(OPTIONS, check=False)).hear([window])
     monkeypatch.setattr(recipe, "TOLD", told)
+    if told > 1:
+        monkeypatch.setattr(Transcriber, "_skips", lambda *_: True)
     ((found,),) = Transcriber(silent_about_much, replace(OPTIONS, log_prob=sure)).hear([window])
     assert found.text == whole[0][0].text
     assert not found.in_parts

@@ -24,7 +24,7 @@ from fewer.decoding.system import System, load_hotwords, load_system
 from fewer.errors import FewerError
 from fewer.evaluation.guards import text_overlap
 from fewer.evaluation.normalise import load_normaliser
-from fewer.files import atomic_write, check_output, fingerprint, locked
+from fewer.files import atomic_write, check_output, fingerprint, is_there, locked
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.ilm.folder import FACTS
@@ -93,8 +93,7 @@ class Adaptation:
 
     def __init__(self, model: str, options: AdaptOptions):
         self.options = options
-        path = Path(model).expanduser()
-        self.source = str(path.resolve()) if path.exists() else str(full_name(model))
+        self.source = str(Path(model).expanduser().resolve()) if is_there(model) else str(full_name(model))
         self.recogniser = load_recogniser(
             self.source, options.language, options.task, placement=choose_placement(options.device, options.precision)
         )

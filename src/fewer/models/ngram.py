@@ -22,7 +22,7 @@ from fewer.models.tree import free_to_ask
 
 ROOT = 0  # the node of the empty history
 TABLE_ROWS = 64  # histories with the most successors whose distributions are kept ready
-ROWS = 1 << 18  # asked at once where all n-grams are
+ROWS = 1 << 18  # n-grams that are read at once where all are
 MOST_KEYS = 1 << 23  # n-grams; a larger model finds children more slowly, with 8 bytes less for each n-gram
 
 

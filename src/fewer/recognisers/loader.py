@@ -5,6 +5,7 @@ from typing import Any
 
 from fewer.compute.device import CPU, Placement
 from fewer.errors import FewerError
+from fewer.files import is_there
 from fewer.recognisers.aed import AedRecogniser
 from fewer.recognisers.names import full_name
 from fewer.recognisers.recogniser import Recogniser
@@ -57,7 +58,7 @@ def around_model(model: Any, language: str | None = None, task: str = "transcrib
 
 
 def is_bundle(source: str | Path) -> bool:
-    return (Path(source).expanduser() / BUNDLE).is_file()
+    return is_there(Path(source) / BUNDLE)
 
 
 def is_pretrained(source: str | Path) -> bool:

@@ -142,7 +142,7 @@ def load_hf_parts(source: str | Path) -> tuple[Any, Any]:
             source, config=config, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
         )
         with torch.inference_mode():
-            model.eval()(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))  # or it cannot be used
+            model.eval()(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))  # here, not in a search
     if files.is_dir() and not any((files / name).exists() for name in TOKENIZER_FILES):
         return model, None
     named = f"{files / 'tokenizer.json'} (or vocab.json, tokenizer_config.json)"

@@ -47,7 +47,7 @@ DIVIDED = 8.0  # seconds at least of a window that may be cut in two
 LABELS = 20  # for each second, and as many more, are no window's
 GLANCE = 48  # labels after which a search in what is probably no speech stops for the first time
 SKIPPED = 2.0  # seconds of sound that are not covered, from which on the halves of a window are heard
-SPOKEN = 5  # labels at least that must be made out where speech seems to be missing
+SPOKEN = 4  # labels at least that must be made out where speech seems to be missing
 TOLD = 1.0  # labels more for each of these seconds that the halves must say: half of what slow speech has
 PHRASE, OFTEN = 4, 3  # so many labels, said so often in a window, may be a loop that language models like
 REPETITIVE = 2.4  # times that a text is longer than when it is compressed: openai/whisper's limit
@@ -99,7 +99,7 @@ class Transcriber:
         self.fusion = search.system.fusion(search.scales)
         alone = System(self.recogniser).fusion({})
         fused = any(scale for term, scale in self.fusion.scales.items() if term not in alone.terms)
-        self.alone = alone if fused and options.check else None  # to search again with; None: there are no others
+        self.alone = alone if fused else None  # to search again with; None: no other models take part
         self.lm = search.system.lm if self.fusion.scales.get("lm") else None
         self.rate, able = self.recogniser.sampling_rate, self.recogniser.longest
         self.longest = able if options.longest is None else options.longest
@@ -276,7 +276,7 @@ class Transcriber:
         limits = self.recogniser.max_lengths(encoded).cpu().clamp_max(GLANCE)
         (hypothesis,) = self._best(encoded, limits)
         likely = hypothesis.scores["aed"] > 2 * self.options.log_prob * hypothesis.length  # it may begin within a word
-        return likely and not is_repetitive(hypothesis.text) and hypothesis.length >= SPOKEN
+        return likely and not is_repetitive(hypothesis.text) and len(hypothesis.tokens) >= SPOKEN
 
     def _checked(
         self, windows: Sequence[Window], best: Sequence[Hypothesis], encoded: Encoded, limits: Tensor
@@ -397,7 +397,7 @@ def _one(encoded: Encoded, place: int) -> Encoded:
 
 
 def _labels(segment: Segment) -> int:
-    return 0 if segment.hypothesis is None else segment.hypothesis.length
+    return 0 if segment.hypothesis is None else len(segment.hypothesis.tokens)
 
 
 def _missing(window: Window, found: Found, rate: int) -> float:

@@ -120,7 +120,7 @@ def around_family(
     except FewerError as error:
         raise FewerError(f"{name}: {error}") from error
     with loading(name, f"{name}/preprocessor_config.json: what it prepares is not what the model hears"):
-        recogniser.listen([torch.linspace(-PROBE, PROBE, 1 + recogniser.sampling_rate)])  # so it must be filled up
+        recogniser.listen([torch.linspace(-PROBE, PROBE, 1 + recogniser.sampling_rate)])  # not whole frames
     return recogniser
 
 
