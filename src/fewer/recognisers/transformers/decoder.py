@@ -259,7 +259,7 @@ def _stacked(*linears: nn.Linear) -> nn.Linear:
     biases: list[Tensor] = [
         weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias for linear in linears
     ]
-    stacked = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], device=weight.device)
+    stacked = nn.Linear(weight.shape[1], weight.shape[0], device=weight.device)
     with torch.no_grad():
         stacked.weight.copy_(weight)
         stacked.bias.copy_(torch.cat(biases))
