@@ -69,6 +69,7 @@ class Found(NamedTuple):
 
     hypothesis: Hypothesis
     times: list[tuple[float, float]] | None = None  # seconds of each label; None: not known
+    missing: float = 0.0  # seconds of the window's sound that are not transcribed, as far as that can be told
     without_lm: WithoutLm | None = None  # why it is the recogniser's own
 
 
@@ -261,13 +262,14 @@ class Transcriber:
 
     def _complete(self, window: Window, found: Found, segments: list[Segment]) -> list[Segment]:
         """The segments, or those of the window's halves if these tell what was skipped."""
-        gap = _missing(window, found, self.rate)
         whole = len(segments) == 1 and segments[0].hypothesis is not None
-        if not whole or gap < SKIPPED or len(window.samples) < DIVIDED * self.rate or not self._skips(window, found):
+        if not whole or found.missing < SKIPPED or len(window.samples) < DIVIDED * self.rate:
+            return segments
+        if not self._skips(window, found):
             return segments
         parts = [segment for part in self.hear(halves(window, self.rate)) for segment in part]
         more = sum(_labels(segment) for segment in parts) - _labels(segments[0])
-        return [replace(part, in_parts=True) for part in parts] if more >= TOLD * gap else segments
+        return [replace(part, in_parts=True) for part in parts] if more >= TOLD * found.missing else segments
 
     def _skips(self, window: Window, found: Found) -> bool:
         """Whether anything is said where most is missing: there may be music, or noise."""
@@ -285,14 +287,13 @@ class Transcriber:
         found = [Found(hypothesis) for hypothesis in best]
         if not self.options.check:
             return found
-        found = [self._aligned(each, encoded, place) for place, each in enumerate(found)]
+        found = [self._aligned(windows[place], each, encoded, place) for place, each in enumerate(found)]
         if self.alone is None:
             return found
-        missing = [_missing(window, each, self.rate) for window, each in zip(windows, found, strict=True)]
         again = [
             place
-            for place, (each, gap) in enumerate(zip(found, missing, strict=True))
-            if gap > DOUBTFUL
+            for place, each in enumerate(found)
+            if each.missing > DOUBTFUL
             or is_foreign(self.lm, each.hypothesis.tokens)
             or most_repeated(each.hypothesis.tokens) >= OFTEN
         ]
@@ -303,8 +304,8 @@ class Transcriber:
         lists = beam_search(self.alone, encoded.select(rows), limits[rows], options, self.recogniser.tokenizer.decode)
         for place, (hypothesis, *_) in zip(again, lists, strict=True):
             if hypothesis.ended and not is_repetitive(hypothesis.text):
-                other = self._aligned(Found(hypothesis), encoded, place)
-                gained = missing[place] - _missing(windows[place], other, self.rate)
+                other = self._aligned(windows[place], Found(hypothesis), encoded, place)
+                gained = found[place].missing - other.missing
                 if (reason := self._reason(found[place].hypothesis, hypothesis, gained)) is not None:
                     found[place] = other._replace(without_lm=reason)
         return found
@@ -320,11 +321,14 @@ class Transcriber:
             return "repeated"
         return None
 
-    def _aligned(self, found: Found, encoded: Encoded, place: int) -> Found:
-        """With the times of its labels, if the recogniser can tell them and it came to an end."""
+    def _aligned(self, window: Window, found: Found, encoded: Encoded, place: int) -> Found:
+        """With the times of its labels and what they miss, if the recogniser can tell and it came to an end."""
         if not found.hypothesis.ended:
             return found
-        return found._replace(times=self.recogniser.times(_one(encoded, place), found.hypothesis.tokens))
+        times = self.recogniser.times(_one(encoded, place), found.hypothesis.tokens)
+        if times is None:
+            return found
+        return found._replace(times=times, missing=uncovered(times, _heard(window, self.rate)))
 
     def _search(self, encoded: Encoded, limits: Tensor, doubtful: Tensor) -> list[Hypothesis]:
         """The best of each utterance; where it is doubtful that anybody speaks, at first of a few labels. (B,), (B,)"""
@@ -348,7 +352,7 @@ class Transcriber:
 
     def _judged(self, window: Window, found: Found, no_speech: float | None, encoded: Encoded) -> list[Segment]:
         """What is to be believed of it. encoded: of this window."""
-        hypothesis, times, without_lm = found
+        hypothesis, times, _, without_lm = found
         mean, loops = hypothesis.scores["aed"] / hypothesis.length, is_repetitive(hypothesis.text)
         silent = no_speech is not None and no_speech > self.options.no_speech
         if silent and (mean < self.options.log_prob or loops):
@@ -398,11 +402,6 @@ def _one(encoded: Encoded, place: int) -> Encoded:
 
 def _labels(segment: Segment) -> int:
     return 0 if segment.hypothesis is None else len(segment.hypothesis.tokens)
-
-
-def _missing(window: Window, found: Found, rate: int) -> float:
-    """Seconds of the window's sound that are not transcribed; 0 if that cannot be told."""
-    return 0.0 if found.times is None else uncovered(found.times, _heard(window, rate))
 
 
 def _heard(window: Window, rate: int) -> list[tuple[float, float]]:
