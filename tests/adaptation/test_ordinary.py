@@ -17,13 +17,13 @@ def test_as_many_sentences_are_spoken_as_there_is_time_for(tmp_path: Path, monke
     def recognise(manifest: Path) -> None:
         nonlocal now
         assert list(Manifest(manifest).texts()) == everyday()[:1]
-        now += 1.0
+        now += 1.0 if now else 3.0  # the first call loads what is used later
 
     monkeypatch.setattr(ordinary.time, "monotonic", lambda: now)
-    found = ordinary_speech(tmp_path, recognise, work=20.0)
+    found = ordinary_speech(tmp_path, recognise, work=24.0)
     assert found is not None
     assert list(Manifest(found).texts()) == everyday()[:8]
-    assert ordinary_speech(tmp_path, recognise, work=10.0) is None
+    assert ordinary_speech(tmp_path, recognise, work=12.0) is None
     whole = ordinary_speech(tmp_path, recognise, work=1000.0)
     assert whole is not None
     cuts = list(Manifest(whole))

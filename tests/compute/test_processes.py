@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from fewer.compute.processes import together
 from fewer.errors import FewerError
@@ -24,8 +25,8 @@ def _tests_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def note_rank(folder: str, also: str = "") -> None:
-    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS")
-    Path(folder, f"rank{os.environ['RANK']}").write_text(" ".join(os.environ[name] for name in names))
+    facts = [os.environ[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")]
+    Path(folder, f"rank{os.environ['RANK']}").write_text(" ".join([*facts, str(torch.get_num_threads())]))
     if also == "complain" and os.environ["RANK"] == "1":
         raise FewerError("the second process complains")
     if also == "die" and os.environ["RANK"] == "1":
@@ -50,10 +51,11 @@ def test_new_processes_know_their_rank_share_the_threads_and_import_nothing_from
     (tmp_path / "yaml.py").write_text("open('ran', 'w')")
     (tmp_path / "torch.py").write_text("open('ran', 'w')")
     monkeypatch.chdir(tmp_path)
+    threads = max(torch.get_num_threads() // 2, 1)
     together(note_rank, 2, str(tmp_path))
     assert not (tmp_path / "ran").exists()
-    assert (tmp_path / "rank0").read_text() == "0 0 2 1"
-    assert (tmp_path / "rank1").read_text() == "1 1 2 1"
+    assert (tmp_path / "rank0").read_text() == f"0 0 2 {threads}"
+    assert (tmp_path / "rank1").read_text() == f"1 1 2 {threads}"
 
 
 @forks

@@ -1,11 +1,16 @@
 """Methods are tuned with equal effort, and no pool holds what only another method's search has found."""
 
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from fewer.compute.engines.engine import Engine, Job, Local, Work
+from fewer.compute.engines.forked import Processes
 from fewer.errors import FewerError
 from fewer.search.nbest import NBest, read_header
 from fewer.tuning.methods import Method, tune_all
@@ -43,6 +48,40 @@ def recorded(rescores: bool = True) -> list[Recorded]:
     ]
 
 
+SHARDS = 3
+
+
+class Searching(Work):
+    """A channel's decode in shards."""
+
+    def __init__(self, channel: NoisyChannel):
+        self.channel = channel
+
+    def __call__(self, shard: int, scales: Scales) -> list[tuple[int, NBest]]:
+        return list(enumerate(self.channel.decode(scales)))[shard::SHARDS]
+
+
+def in_shards(each: Recorded) -> Method:
+    work = Searching(each.channel)
+
+    def decode(scales: Scales) -> Job:
+        each.decoded.append(scales)
+        return Job(work, range(SHARDS), (scales,))
+
+    return replace(each.method, decode=decode)
+
+
+class Counting(Local):
+    """Counts the shards that it is given at once."""
+
+    def __init__(self) -> None:
+        self.shards: list[int] = []
+
+    def map(self, work: Work, shards: Sequence[int], *arguments: Any) -> Iterator[tuple[int, Any]]:
+        self.shards.append(len(shards))
+        return super().map(work, shards, *arguments)
+
+
 def found(lists: list[NBest]) -> set[tuple[str, tuple[int, ...]]]:
     return {(nbest.id, hypothesis.tokens) for nbest in lists for hypothesis in nbest.hypotheses}
 
@@ -57,6 +96,24 @@ def test_sharing_decodes_changes_no_result() -> None:
         assert [trial.wer for trial in result.trials] == [trial.wer for trial in alone[name].trials]
         assert [trial.pool for trial in result.trials] == [trial.pool for trial in alone[name].trials]
         assert result.pool.arrays().scores == pytest.approx(alone[name].pool.arrays().scores)
+
+
+def test_methods_are_searched_side_by_side() -> None:
+    methods, engine = recorded(), Counting()
+    results = tune_all([in_shards(each) for each in methods], OPTIONS, engine=engine)
+    assert engine.shards[:3] == [SHARDS, SHARDS, 3 * SHARDS]  # the first two are one search for all
+    assert sum(engine.shards) == SHARDS * sum(len(each.decoded) for each in methods)
+    assert len(engine.shards) == max(len(result.trials) for result in results.values())
+
+
+@pytest.mark.parametrize("engine", [Local(), Processes(2)])
+def test_any_engine_tunes_to_the_same_result(engine: Engine) -> None:
+    expected = tune_all([each.method for each in recorded()], OPTIONS)
+    results = tune_all([in_shards(each) for each in recorded()], OPTIONS, engine=engine)
+    for name, result in results.items():
+        assert [trial.scales for trial in result.trials] == [trial.scales for trial in expected[name].trials]
+        assert [trial.wer for trial in result.trials] == [trial.wer for trial in expected[name].trials]
+        np.testing.assert_array_equal(result.pool.arrays().scores, expected[name].pool.arrays().scores)
 
 
 def test_only_decodes_without_a_methods_own_term_are_shared_and_they_count_in_the_budget() -> None:

@@ -10,6 +10,7 @@ import pytest
 from fewer.errors import FewerError
 from fewer.evaluation.guards import UtteranceSet
 from fewer.search.nbest import LengthPolicy, NBest, read_header
+from fewer.tuning.methods import Method, tune_all
 from fewer.tuning.pool import Pool
 from fewer.tuning.space import Scales, SpaceOptions
 from fewer.tuning.store import SavedDecodes, load_scales, save_result
@@ -37,6 +38,11 @@ def killed_after(count: int, decode: Callable[[Scales], list[NBest]]) -> Callabl
     return limited
 
 
+def kept(decode: Callable[[Scales], list[NBest]], folder: Path, identity: str = "x") -> TuneResult:
+    """Tuning whose decodes are kept in a folder."""
+    return tune_all([Method("x", TERMS, decode, identity=identity)], OPTIONS, folder=folder)["x"]
+
+
 def summary(result: TuneResult) -> list[object]:
     return [(trial.scales, trial.predicted, trial.wer, trial.new, trial.pool) for trial in result.trials]
 
@@ -48,8 +54,8 @@ def test_a_killed_run_goes_on_to_the_same_result_without_repeating_a_decode(tmp_
     decodes, channel.decodes = channel.decodes, 0
     assert decodes > count
     with pytest.raises(Killed):
-        tune(SavedDecodes(killed_after(count, channel.decode), tmp_path, "x"), TERMS, OPTIONS)
-    resumed = tune(SavedDecodes(channel.decode, tmp_path, "x"), TERMS, OPTIONS)
+        kept(killed_after(count, channel.decode), tmp_path)
+    resumed = kept(channel.decode, tmp_path)
     assert channel.decodes == decodes
     assert summary(resumed) == summary(whole)
     assert resumed.scales == whole.scales
@@ -58,18 +64,18 @@ def test_a_killed_run_goes_on_to_the_same_result_without_repeating_a_decode(tmp_
 
 def test_decodes_of_another_system_are_not_taken(tmp_path: Path) -> None:
     channel = NoisyChannel(4, words=20, beam=4)
-    scales = Scales({"aed": 1.0, "lm": 0.3, "ilm": -0.1})
-    SavedDecodes(channel.decode, tmp_path, "one system")(scales)
+    kept(channel.decode, tmp_path, "one system")
     with pytest.raises(FewerError, match="other models, options or utterances"):
-        SavedDecodes(channel.decode, tmp_path, "another system")(scales)
+        kept(channel.decode, tmp_path, "another system")
 
 
 def test_scales_that_differ_by_less_than_a_file_name_shows_are_decoded(tmp_path: Path) -> None:
     channel = NoisyChannel(4, words=20, beam=4)
-    decode = SavedDecodes(channel.decode, tmp_path, "x")
-    for lm in (0.3, 0.3 + 1e-9, 0.3 + 1e-9):
-        decode(Scales({"aed": 1.0, "lm": lm, "ilm": -0.1}))
-    assert channel.decodes == 2
+    saved = SavedDecodes(tmp_path, "x")
+    for lm, known in ((0.3, False), (0.3 + 1e-9, False), (0.3 + 1e-9, True)):
+        scales = Scales({"aed": 1.0, "lm": lm, "ilm": -0.1})
+        assert (saved.load(scales) is not None) == known
+        saved.save(scales, channel.decode(scales))
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +122,8 @@ def test_a_file_that_is_no_tuning_result_is_named(tmp_path: Path) -> None:
 
 
 def test_length_policy_is_part_of_a_decodes_name(tmp_path: Path) -> None:
-    decode = SavedDecodes(lambda scales: [], tmp_path, "x")
+    saved = SavedDecodes(tmp_path, "x")
     terms = {"aed": 1.0, "lm": 0.25, "ilm": -0.1}
-    names = {decode.path(Scales(terms, LengthPolicy(e, r))).name for e in (0.0, 1.0) for r in (0.0, 0.5)}
+    names = {saved.path(Scales(terms, LengthPolicy(e, r))).name for e in (0.0, 1.0) for r in (0.0, 0.5)}
     assert len(names) == 4
     assert "aed1_lm0.25_ilm-0.1_exponent1_reward0.jsonl" in names

@@ -25,11 +25,15 @@ def everyday() -> list[str]:
 def ordinary_speech(folder: Path, recognise: Callable[[Path], object], work: float = WORK) -> Path | None:
     """A manifest of as many spoken sentences as there is time for; None if those are too few.
 
-    recognise: does so with a manifest, without language models; called with one sentence, to see how long it takes.
+    recognise: does so with a manifest, without language models. It is called twice with one sentence, to see how long
+    that takes; the first call also loads what later ones use.
     """
     sentences = everyday()
     one = speak_set(sentences[:1], folder / "one-sentence.jsonl")
     began = time.monotonic()
     recognise(one)
-    count = int(work / max(PASSES * (time.monotonic() - began), 1e-3))
+    again = time.monotonic()
+    recognise(one)
+    now = time.monotonic()
+    count = int((work - (now - began)) / max(PASSES * (now - again), 1e-3))
     return speak_set(sentences[:count], folder / "ordinary-speech.jsonl") if count >= FEWEST else None

@@ -306,10 +306,10 @@ def tune(
         for folder in ([None] if sf or not folders else []) + list(folders):
             name = folder.name if folder is not None else "sf" if lm else "none"
             system = load_system(recogniser, lm, folder, ctc, end_terms)
-            methods.append(tuning_method(name, system, batches, search, marks, workers, ends=end_terms is None))
+            methods.append(tuning_method(name, system, batches, search, marks, ends=end_terms is None))
         check_methods(methods, options)  # before the dev set is encoded, which may take a while
         with exclusive(out), batches:
-            return tune_all(methods, options, metric, out, manifest.stem)
+            return tune_all(methods, options, metric, out, manifest.stem, workers)
 
 
 def adapt(

@@ -70,14 +70,8 @@ def search_set(
     engine: Engine = Local(),
 ) -> Iterator[tuple[int, NBest]]:
     """N-best lists with their line in the manifest, batch by batch."""
-    return search_by(engine, Searching(system, batches, scorers), scales, options)
-
-
-def search_by(
-    engine: Engine, work: Searching, scales: Mapping[str, float], options: SearchOptions
-) -> Iterator[tuple[int, NBest]]:
-    """The same of work that is there: workers that have it from another search need not get it again."""
-    for _, lists in engine.map(work, range(len(work.batches)), dict(scales), options):
+    work = Searching(system, batches, scorers)
+    for _, lists in engine.map(work, range(len(batches)), dict(scales), options):
         yield from lists
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fewer.compute.engines.engine import Engine, Local
-from fewer.decoding.decode import Searching, search_by
+from fewer.compute.engines.engine import Job
+from fewer.decoding.decode import Searching
 from fewer.decoding.encoding import EncodedBatch
 from fewer.decoding.system import System
 from fewer.search.beam import SearchOptions
@@ -20,7 +20,6 @@ def tuning_method(
     batches: Sequence[EncodedBatch],
     search: SearchOptions,
     marks: Callable[[System], str],
-    engine: Engine = Local(),
     ends: bool = False,
 ) -> Method:
     """A system that can be decoded at any scales, and score what another one's search has found.
@@ -30,10 +29,8 @@ def tuning_method(
     scorers = system.scorers()
     work = Searching(system, batches, scorers)
 
-    def decode(scales: Scales) -> list[NBest]:
-        options = replace(search, length=scales.length)
-        found = dict(search_by(engine, work, scales.terms, options))
-        return [found[index] for index in sorted(found)]
+    def decode(scales: Scales) -> Job:
+        return Job(work, range(len(batches)), (dict(scales.terms), replace(search, length=scales.length)))
 
     def rescore(lists: list[NBest]) -> list[NBest]:
         scored = lists[0].hypotheses[0].scores
@@ -50,7 +47,7 @@ def tuning_method(
     usual = tuple(system.end_by(terms))
     for end_by in other_ends(terms, usual) if ends else ():
         other = replace(system, end_scored_by=end_by)
-        others.append(tuning_method(name, other, batches, search, marks, engine))
+        others.append(tuning_method(name, other, batches, search, marks))
     method = Method(name, terms, decode, rescore, frozenset(own), identity=marks(system))
     return replace(method, end_by=usual, other_ends=tuple(others))
 

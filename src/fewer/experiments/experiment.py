@@ -330,11 +330,11 @@ class Experiment:
     def _tune_together(self, methods: list[Method]) -> None:
         """Methods with the same LM; what is said of scales that none of them has is for other rows."""
         options = options_of([term for method in methods for term in method.terms], self.config.tuning)
-        tune_all(methods, options, self.metric, self.folder / "tuning", Path(self.config.tune).stem)
+        tune_all(methods, options, self.metric, self.folder / "tuning", Path(self.config.tune).stem, self.engine)
 
     def _method(self, row: Row, batches: EncodedSet) -> Method:
         system, search = self.system(row), SearchOptions(self.config.beam)
-        method = tuning_method(row.key, system, batches, search, self._marks, self.engine, self._ends)
+        method = tuning_method(row.key, system, batches, search, self._marks, self._ends)
         return replace(method, options=row.tuning)
 
     def _second_pass_method(self, row: Row, batches: EncodedSet) -> Method:

@@ -7,11 +7,12 @@ decode itself; it is made once, the method's own terms score its hypotheses afte
 every method that uses it. No pool ever holds a hypothesis that only another method's search has found.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fewer.compute.engines.engine import Engine, Job, Local
 from fewer.errors import FewerError
 from fewer.evaluation.wer import compare
 from fewer.progress import say
@@ -19,7 +20,7 @@ from fewer.search.nbest import NBest
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import LENGTH_PARAMETERS, Scales
 from fewer.tuning.store import SavedDecodes, save_result
-from fewer.tuning.tune import Decode, TuneOptions, TuneResult, tune
+from fewer.tuning.tune import TuneOptions, TuneResult, tuning
 
 MORE = 3  # decodes with another rule for the end label, if the first has fewer errors
 
@@ -32,7 +33,7 @@ class Method:
 
     name: str
     terms: tuple[str, ...]  # of its search, the recogniser's among them
-    decode: Decode
+    decode: Callable[[Scales], list[NBest] | Job]  # what a search finds, or a job of (line, N-best list) pairs
     rescore: Rescore | None = None  # adds to every hypothesis the scores of those of the method's terms that it lacks
     own: frozenset[str] = frozenset({"ilm"})  # terms that are another model in other methods; all others are common
     subtracted: frozenset[str] = frozenset({"ilm"})
@@ -42,41 +43,77 @@ class Method:
     other_ends: tuple["Method", ...] = ()  # the same with others scoring it; tried where the scales are tuned
 
 
-class SharedDecodes:
-    """The decodes that are the same search for every method, made once."""
+@dataclass(frozen=True)
+class Asked:
+    """A decode that the tuning of a method asks for."""
 
-    def __init__(self) -> None:
-        self.lists: dict[tuple[Any, ...], list[NBest]] = {}
+    method: Method
+    scales: Scales
+    saved: SavedDecodes | None  # where it is kept, if it is
+    shared: bool  # whether it may be taken from another method's, and given to them
 
-    def of(self, method: Method, folder: Path | None) -> Decode:
-        """The method's decode, which takes from here what is here already."""
-
-        def decode(scales: Scales) -> list[NBest]:
-            lists = self.lists.get(self._key(method, scales))
-            if lists is None:
-                return method.decode(scales)
-            if all(term in lists[0].hypotheses[0].scores for term in method.terms):
-                return lists
-            return method.rescore(lists) if method.rescore else method.decode(scales)
-
-        remembered = decode if folder is None else SavedDecodes(decode, folder, method.identity)
-
-        def share(scales: Scales) -> list[NBest]:
-            lists = remembered(scales)
-            key = self._key(method, scales)
-            if key and key not in self.lists and lists and lists[0].hypotheses:
-                self.lists[key] = [_without(nbest, method.own) for nbest in lists]
-            return lists
-
-        return share
-
-    @staticmethod
-    def _key(method: Method, scales: Scales) -> tuple[Any, ...]:
+    @property
+    def key(self) -> tuple[Any, ...]:
         """Names a search by the common terms that take part in it; empty if a term of the method's own does."""
-        used = {term: scale for term, scale in scales.terms.items() if scale != 0.0}
-        if used.keys() & method.own:
+        used = {term: scale for term, scale in self.scales.terms.items() if scale != 0.0}
+        if not self.shared or used.keys() & self.method.own:
             return ()
-        return (*sorted(used.items()), scales.length.exponent, scales.length.reward)
+        return (*sorted(used.items()), self.scales.length.exponent, self.scales.length.reward)
+
+
+class Decodes:
+    """Makes the decodes that methods ask for: side by side, and once where it is the same search for several."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        self.common: dict[tuple[Any, ...], list[NBest]] = {}  # searches without a method's own terms
+
+    def __call__(self, asked: Mapping[str, Asked]) -> dict[str, list[NBest]]:
+        found: dict[str, list[NBest]] = {}
+        while waiting := {name: one for name, one in asked.items() if name not in found}:
+            searches: dict[str, Asked] = {}
+            for name, one in waiting.items():
+                if (lists := self._there(one)) is not None:
+                    found[name] = lists
+                elif not one.key or all(one.key != other.key for other in searches.values()):
+                    searches[name] = one
+                # else the search is under way
+            for name, lists in zip(searches, self._searched(list(searches.values())), strict=True):
+                found[name] = self._keep(searches[name], lists)
+        return found
+
+    def _there(self, one: Asked) -> list[NBest] | None:
+        """What was found before, by this method or by the same search of another, with the method's own scores."""
+        if one.saved is not None and (lists := one.saved.load(one.scales)) is not None:
+            return self._share(one, lists)
+        if (lists := self.common.get(one.key)) is None:
+            return None
+        if not all(term in lists[0].hypotheses[0].scores for term in one.method.terms):
+            if one.method.rescore is None:
+                return None
+            lists = one.method.rescore(lists)
+        return self._keep(one, lists)
+
+    def _keep(self, one: Asked, lists: list[NBest]) -> list[NBest]:
+        if one.saved is not None:
+            one.saved.save(one.scales, lists)
+        return self._share(one, lists)
+
+    def _share(self, one: Asked, lists: list[NBest]) -> list[NBest]:
+        if one.key and one.key not in self.common and lists and lists[0].hypotheses:
+            self.common[one.key] = [_without(nbest, one.method.own) for nbest in lists]
+        return lists
+
+    def _searched(self, searches: Sequence[Asked]) -> list[list[NBest]]:
+        made = [one.method.decode(one.scales) for one in searches]
+        jobs = {number: job for number, job in enumerate(made) if isinstance(job, Job)}
+        found: dict[int, dict[int, NBest]] = {number: {} for number in jobs}
+        for place, lists in self.engine.side_by_side(list(jobs.values())):
+            found[list(jobs)[place]] |= dict(lists)
+        return [
+            [found[number][line] for line in sorted(found[number])] if isinstance(each, Job) else each
+            for number, each in enumerate(made)
+        ]
 
 
 def _without(nbest: NBest, terms: frozenset[str]) -> NBest:
@@ -93,32 +130,68 @@ def tune_all(
     metric: Metric | None = None,
     folder: str | Path | None = None,
     dev_set: str = "dev",
+    engine: Engine = Local(),
 ) -> dict[str, TuneResult]:
     """Tune every method under the same options; results and decodes are kept in FOLDER/<method>, if one is given.
 
-    Constraints on a scale and starts at one hold for the methods that have it. Ordering shallow fusion first makes the
-    shared decodes the cheapest ones.
+    Methods go on together, a decode at a time, and the engine makes their decodes side by side. Constraints on a scale
+    and starts at one hold for the methods that have it. Ordering shallow fusion first makes the shared decodes the
+    cheapest ones.
     """
     options = options or TuneOptions()
     check_methods(methods, options)
-    shared = SharedDecodes()
-    results: dict[str, TuneResult] = {}
-    for method in methods:
-        say(f"tuning {method.name}")
-        place = None if folder is None else Path(folder) / method.name
-        decode = shared.of(method, None if place is None else place / "decodes")
-        of_method = TuneOptions(**{**dict(options), **method.options})
-        of_method = options_of(method.terms, of_method)
-        result = tune(decode, method.terms, of_method, metric, method.subtracted)
-        tried = {_scoring_end(method, result)}
-        for other in method.other_ends:
-            if (rule := _scoring_end(other, result)) not in tried:  # else it would be the same search
-                tried.add(rule)
-                result = _with_end(other, result, of_method, metric, place)
-        if place is not None:
-            save_result(place, result, of_method, method.name, dev_set)
-        results[method.name] = result
-    return results
+    say(f"tuning {', '.join(method.name for method in methods)}")
+    places = {method.name: None if folder is None else Path(folder) / method.name for method in methods}
+    steps = {m.name: _tuning(m, options, metric, places[m.name], dev_set) for m in methods}
+    decodes, results = Decodes(engine), dict[str, TuneResult]()
+    asked = {name: next(each) for name, each in steps.items()}
+    while asked:
+        found = decodes(asked)
+        for name in list(asked):
+            try:
+                asked[name] = steps[name].send(found[name])
+            except StopIteration as end:
+                results[name] = end.value
+                del asked[name]
+    return {method.name: results[method.name] for method in methods}
+
+
+Steps: TypeAlias = Generator[Asked, list[NBest], TuneResult]
+
+
+def _tuning(method: Method, options: TuneOptions, metric: Metric | None, folder: Path | None, dev_set: str) -> Steps:
+    """One method, with its own options and every rule for the end label."""
+    options = options_of(method.terms, TuneOptions(**{**dict(options), **method.options}))
+    result = yield from _asking(method, options, metric, folder)
+    tried = {_scoring_end(method, result)}
+    for other in method.other_ends:
+        if (rule := _scoring_end(other, result)) not in tried:  # else it would be the same search
+            tried.add(rule)
+            result = yield from _with_end(other, result, options, metric, folder)
+    if folder is not None:
+        save_result(folder, result, options, method.name, dev_set)
+    return result
+
+
+def _asking(
+    method: Method, options: TuneOptions, metric: Metric | None, folder: Path | None, below: float | None = None
+) -> Steps:
+    """Tuning whose decodes are the method's.
+
+    below: of one with another rule for the end label, whose decodes are not shared; it ends after the first unless that
+    has a lower WER.
+    """
+    end_by = None if below is None else method.end_by
+    saved = None if folder is None else SavedDecodes(folder / "decodes", method.identity, end_by)
+    steps = tuning(method.terms, options, metric, method.subtracted, method.name, below)
+    scales = next(steps)
+    while True:
+        found = yield Asked(method, scales, saved, shared=below is None)
+        try:
+            scales = steps.send(found)
+        except StopIteration as end:
+            result: TuneResult = end.value
+            return result
 
 
 def _scoring_end(method: Method, result: TuneResult) -> frozenset[str]:
@@ -128,27 +201,17 @@ def _scoring_end(method: Method, result: TuneResult) -> frozenset[str]:
 
 def _with_end(
     other: Method, before: TuneResult, options: TuneOptions, metric: Metric | None, folder: Path | None
-) -> TuneResult:
+) -> Steps:
     """The same method with other terms scoring the end label, if that is significantly better.
 
     One decode at the scales that were chosen before; if it has fewer errors, scales are tuned on from there.
     """
-    say(f"the end scored by {', '.join(other.end_by)}")
-    saved = None if folder is None else SavedDecodes(other.decode, folder / "decodes", other.identity, other.end_by)
-    made: dict[Any, list[NBest]] = {}
-
-    def decode(scales: Scales) -> list[NBest]:
-        key = (*scales.terms.items(), scales.length)
-        if key not in made:
-            made[key] = (saved or other.decode)(scales)
-        return made[key]
-
-    for budget in (1, MORE):
-        update = {"start": before.parameters, "budget": budget, "no_harm": False}
-        after = tune(decode, other.terms, options.model_copy(update=update), metric, other.subtracted)
-        tried = {**before.ends, "+".join(other.end_by): after.wer}
-        if after.wer >= before.wer:
-            return replace(before, ends=tried)
+    say(f"{other.name}, the end scored by {', '.join(other.end_by)}")
+    update = {"start": before.parameters, "budget": MORE, "no_harm": False}
+    after = yield from _asking(other, options.model_copy(update=update), metric, folder, before.wer)
+    tried = {**before.ends, "+".join(other.end_by): after.wer}
+    if after.wer >= before.wer:
+        return replace(before, ends=tried)
     if compare(after.chosen.result, before.chosen.result).sure < options.confidence:
         return replace(before, ends=tried)
     improved = compare(after.chosen.result, before.baseline.result).sure

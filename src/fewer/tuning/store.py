@@ -13,27 +13,20 @@ from fewer.evaluation.guards import UtteranceSet
 from fewer.files import read_json, write_json
 from fewer.search.nbest import Header, LengthPolicy, NBest, Scale, read_header, read_nbest, write_nbest
 from fewer.tuning.space import Scales
-from fewer.tuning.tune import Decode, Trial, TuneOptions, TuneResult
+from fewer.tuning.tune import Trial, TuneOptions, TuneResult
 
 FORMAT = "fewer-tune/1"
 
 
 class SavedDecodes:
-    """A decode whose N-best lists are kept as files, one for each point, and never made twice.
+    """The N-best lists of a method's decodes as files, one for each point, so that none is made twice.
 
     Tuning is deterministic, so running it again with the same files goes on where it was killed.
     """
 
-    def __init__(self, decode: Decode, folder: str | Path, identity: str, end_by: Sequence[str] | None = None):
-        self.decode, self.folder, self.end_by = decode, Path(folder), end_by
+    def __init__(self, folder: str | Path, identity: str, end_by: Sequence[str] | None = None):
+        self.folder, self.end_by = Path(folder), end_by
         self.identity = identity  # fingerprint of all that a decode depends on but its scales: models, beam, dev set
-
-    def __call__(self, scales: Scales) -> list[NBest]:
-        lists = self.load(scales)
-        if lists is None:
-            lists = self.decode(scales)
-            self.save(scales, lists)
-        return lists
 
     def path(self, scales: Scales) -> Path:
         return decode_path(self.folder, scales, self.end_by)

@@ -5,7 +5,7 @@ at the centre of the best region, add what is new, and so on until the pool pred
 nothing better elsewhere. The result is always a point that was really decoded.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -97,6 +97,9 @@ class TuneResult:
         return self.chosen.wer
 
 
+Steps: TypeAlias = Generator[Scales, list[NBest], TuneResult]
+
+
 def tune(
     decode: Decode,
     terms: Iterable[str],
@@ -109,9 +112,31 @@ def tune(
     `decode` searches the dev set with the given scales and returns N-best lists in which every hypothesis has a score
     of every term, also of those whose scale is zero.
     """
+    asking = tuning(terms, options, metric, subtracted)
+    scales = next(asking)
+    while True:
+        try:
+            scales = asking.send(decode(scales))
+        except StopIteration as end:
+            result: TuneResult = end.value
+            return result
+
+
+def tuning(
+    terms: Iterable[str],
+    options: TuneOptions | None = None,
+    metric: Metric | None = None,
+    subtracted: Iterable[str] = ("ilm",),
+    name: str = "",
+    below: float | None = None,
+) -> Steps:
+    """The same step by step: it yields the scales to decode at, and is sent what the decode found.
+
+    name: of what is tuned, for messages. below: it ends after the first decode unless that has a lower WER.
+    """
     options = options or TuneOptions()
     space = Space(tuple(terms), options.space, frozenset(subtracted))
-    return _Tuning(decode, space, Pool(space.terms, metric), options).run()
+    return _Tuning(space, Pool(space.terms, metric), options, name).run(below)
 
 
 def start_points(space: Space, given: Sequence[Mapping[str, float]] = ()) -> list[tuple[Point, bool]]:
@@ -138,26 +163,28 @@ def start_points(space: Space, given: Sequence[Mapping[str, float]] = ()) -> lis
 class _Tuning:
     """One run of tuning: the pool, its landscape and the decodes so far."""
 
-    def __init__(self, decode: Decode, space: Space, pool: Pool, options: TuneOptions):
-        self.decode, self.space, self.pool, self.options = decode, space, pool, options
+    def __init__(self, space: Space, pool: Pool, options: TuneOptions, name: str):
+        self.space, self.pool, self.options, self.name = space, pool, options, name
         self.landscape = Landscape(pool, space, options.slack)
         self.lengths = [dimension.name for dimension in space.free if dimension.name in LENGTH_PARAMETERS]
         self.trials: list[Trial] = []
         self.starts = 0  # trials at points that were not chosen by the pool
 
-    def run(self) -> TuneResult:
+    def run(self, below: float | None) -> Steps:
         given = self.options.starts
         if given and self.options.no_harm:
             given = ({}, *given)
         for start, has_length in start_points(self.space, given):
             first = start if has_length else self._with_length(start)
             if all(trial.scales != self.space.scales(first) for trial in self.trials):
-                self._try(first)
+                self._add(first, (yield self.space.scales(first)))
+            if below is not None and self.trials[0].wer >= below:
+                return self._result(converged=False)
             if len(self.trials) == self.options.budget:
                 break
         self.starts = len(self.trials)
         while (point := self._next_point()) is not None and len(self.trials) < self.options.budget:
-            self._try(point)
+            self._add(point, (yield self.space.scales(point)))
         return self._result(converged=point is None)
 
     def _with_length(self, start: Point) -> Point:
@@ -197,11 +224,10 @@ class _Tuning:
     def _tolerance(self, wer: float) -> float:
         return max(self.options.tolerance, self.options.relative_tolerance * wer)
 
-    def _try(self, point: Point) -> None:
-        """Decode at a point and add what is found to the pool."""
+    def _add(self, point: Point, lists: list[NBest]) -> None:
+        """What a decode at a point found goes to the pool."""
         scales, parameters = self.space.scales(point), self.space.values(point)
         predicted = self.landscape.wer(point) if self.trials else None
-        lists = self.decode(scales)
         check_scores(lists, scales)
         new = self.pool.add(lists)
         unended = sum(not nbest.hypotheses[0].ended for nbest in lists)
@@ -210,8 +236,9 @@ class _Tuning:
         where = ", ".join(f"{name} {value:.2f}" for name, value in parameters.items() if name not in self.space.fixed)
         told = "" if predicted is None else f"the pool said {predicted:.2f} %, "
         never = f", {unended} of {len(lists)} utterances did not end" if unended else ""
+        of = f"{self.name}, " if self.name else ""
         say(
-            f"decode {len(self.trials)}/{self.options.budget} at {where or 'the fixed scales'}: {trial.wer:.2f} %\n"
+            f"{of}decode {len(self.trials)}/{self.options.budget} at {where or 'the fixed scales'}: {trial.wer:.2f} %\n"
             f"  {told}{new} new hypotheses{never}"
         )
 

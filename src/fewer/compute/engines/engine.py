@@ -47,19 +47,28 @@ class Job:
 
 
 class SideBySide(Work):
-    """Several jobs as one, whose shards are numbered through: no worker waits for the last shards of a job."""
+    """The work of several jobs as one, whose shards take turns: no worker waits for the last shards of a job."""
 
-    def __init__(self, jobs: Sequence[Job]):
-        self.jobs, self.device = jobs, jobs[0].work.device
-        self.places = [(number, shard) for number, job in enumerate(jobs) for shard in job.shards]
+    def __init__(self, works: Sequence[Work]):
+        self.works, self.device = works, works[0].device
 
-    def __call__(self, shard: int, *_: Any) -> Any:
-        number, own = self.places[shard]
-        return self.jobs[number].work(own, *self.jobs[number].arguments)
+    def number(self, work: int, shard: int) -> int:
+        """Of a shard of one of them."""
+        return shard * len(self.works) + work
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Whose shard that is, and its number there."""
+        shard, work = divmod(number, len(self.works))
+        return work, shard
+
+    def __call__(self, shard: int, *arguments: Any) -> Any:
+        """arguments: a tuple for each of the works."""
+        work, own = self.place(shard)
+        return self.works[work](own, *arguments[work])
 
     def name(self, shard: int) -> str:
-        number, own = self.places[shard]
-        return self.jobs[number].work.name(own)
+        work, own = self.place(shard)
+        return self.works[work].name(own)
 
 
 class Engine(AbstractContextManager["Engine"], ABC):
@@ -67,6 +76,7 @@ class Engine(AbstractContextManager["Engine"], ABC):
 
     first = True  # whether this process writes files and talks, if several are started with the same command
     shared_memory = True  # whether workers see what this process holds in memory
+    together: SideBySide | None = None  # the last jobs that were done side by side
 
     @abstractmethod
     def map(self, work: Work, shards: Sequence[int], *arguments: Any) -> Iterator[tuple[int, Any]]:
@@ -74,13 +84,15 @@ class Engine(AbstractContextManager["Engine"], ABC):
 
     def side_by_side(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
         """The results of several jobs, each with the number of its job, in any order."""
-        if len(jobs) == 1:  # workers that have it from before need not get it again
-            (job,) = jobs
-            yield from ((0, result) for _, result in self.map(job.work, job.shards, *job.arguments))
-        elif jobs:
-            work = SideBySide(jobs)
-            for shard, result in self.map(work, range(len(work.places))):
-                yield work.places[shard][0], result
+        if not jobs:
+            return
+        works = [job.work for job in jobs]
+        if self.together is None or self.together.works != works:  # else workers have it from before
+            self.together = SideBySide(works)
+        together = self.together
+        numbers = sorted(together.number(work, shard) for work, job in enumerate(jobs) for shard in job.shards)
+        for number, result in self.map(together, numbers, *(job.arguments for job in jobs)):
+            yield together.place(number)[0], result
 
     def in_order(self, work: Work, shards: Sequence[int], *arguments: Any) -> Iterator[Any]:
         """The results alone, in the order of the shards."""
