@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from fewer.compute.device import Placement
 from fewer.data.batches import UtteranceConfig
@@ -12,6 +13,8 @@ from fewer.decoding.decode import decode
 from fewer.decoding.system import load_system
 from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
+from fewer.ilm.folder import CONTEXT
+from fewer.recognisers.aed import AedRecogniser
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_nbest
 from tests.compute.fake_device import NAME, fake
@@ -95,3 +98,27 @@ def test_a_decode_is_the_same_even_if_memory_runs_out(
     for ours, theirs in zip(found, expected, strict=True):
         assert [h.tokens for h in ours.hypotheses] == [h.tokens for h in theirs.hypotheses]
         assert ours.hypotheses[0].scores == pytest.approx(theirs.hypotheses[0].scores, abs=1e-3)
+
+
+def test_a_mean_is_the_same_even_if_memory_runs_out(
+    tones: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mean(folder: Path) -> Any:
+        estimate_ilm(tones / "aed", IlmConfig(method="enc_avg"), folder, tones / "train.jsonl", placement=PLACED)
+        return load_file(folder / CONTEXT)
+
+    expected, sizes = mean(tmp_path / "whole"), list[int]()
+    encode = AedRecogniser.encode
+
+    def failing(self: AedRecogniser, batch: Any) -> Any:
+        sizes.append(len(batch.ids))
+        if len(sizes) == 1:
+            raise torch.OutOfMemoryError("out of memory")
+        return encode(self, batch)
+
+    monkeypatch.setattr(AedRecogniser, "encode", failing)
+    found = mean(tmp_path / "halved")
+    assert max(sizes[1:]) <= sizes[0] // 2
+    assert found.keys() == expected.keys()
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name])
