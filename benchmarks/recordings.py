@@ -248,7 +248,7 @@ def transcribe(
 
 def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: Any) -> dict[str, Any]:
     """Of each system errors, and what it loses against `plain`; windows are those of `plain`."""
-    written = all(is_written(recording.text) for recording in made)
+    written = is_written(" ".join(recording.text for recording in made))
     deleted: dict[str, list[int]] = {system: [] for system in transcripts}  # of each window
     lost: dict[str, list[int]] = {system: [] for system in transcripts}
     wrong: dict[str, list[int]] = {system: [] for system in transcripts}  # errors of each recording

@@ -7,8 +7,9 @@ decode itself; it is made once, the method's own terms score its hypotheses afte
 every method that uses it. No pool ever holds a hypothesis that only another method's search has found.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,7 +21,7 @@ from fewer.search.nbest import NBest
 from fewer.tuning.pool import Metric
 from fewer.tuning.space import LENGTH_PARAMETERS, Scales
 from fewer.tuning.store import SavedDecodes, save_result
-from fewer.tuning.tune import TuneOptions, TuneResult, tuning
+from fewer.tuning.tune import Steps, TuneOptions, TuneResult, tuning
 
 MORE = 3  # decodes with another rule for the end label, if the first has fewer errors
 
@@ -48,9 +49,9 @@ class Asked:
     """A decode that the tuning of a method asks for."""
 
     method: Method
-    scales: Scales
     saved: SavedDecodes | None  # where it is kept, if it is
     shared: bool  # whether it may be taken from another method's, and given to them
+    scales: Scales
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -156,10 +157,9 @@ def tune_all(
     return {method.name: results[method.name] for method in methods}
 
 
-Steps: TypeAlias = Generator[Asked, list[NBest], TuneResult]
-
-
-def _tuning(method: Method, options: TuneOptions, metric: Metric | None, folder: Path | None, dev_set: str) -> Steps:
+def _tuning(
+    method: Method, options: TuneOptions, metric: Metric | None, folder: Path | None, dev_set: str
+) -> Steps[Asked]:
     """One method, with its own options and every rule for the end label."""
     options = options_of(method.terms, TuneOptions(**{**dict(options), **method.options}))
     result = yield from _asking(method, options, metric, folder)
@@ -175,7 +175,7 @@ def _tuning(method: Method, options: TuneOptions, metric: Metric | None, folder:
 
 def _asking(
     method: Method, options: TuneOptions, metric: Metric | None, folder: Path | None, below: float | None = None
-) -> Steps:
+) -> Steps[Asked]:
     """Tuning whose decodes are the method's.
 
     below: of one with another rule for the end label, whose decodes are not shared; it ends after the first unless that
@@ -183,15 +183,8 @@ def _asking(
     """
     end_by = None if below is None else method.end_by
     saved = None if folder is None else SavedDecodes(folder / "decodes", method.identity, end_by)
-    steps = tuning(method.terms, options, metric, method.subtracted, method.name, below)
-    scales = next(steps)
-    while True:
-        found = yield Asked(method, scales, saved, shared=below is None)
-        try:
-            scales = steps.send(found)
-        except StopIteration as end:
-            result: TuneResult = end.value
-            return result
+    ask = partial(Asked, method, saved, below is None)
+    return tuning(ask, method.terms, options, metric, method.subtracted, method.name, below)
 
 
 def _scoring_end(method: Method, result: TuneResult) -> frozenset[str]:
@@ -201,7 +194,7 @@ def _scoring_end(method: Method, result: TuneResult) -> frozenset[str]:
 
 def _with_end(
     other: Method, before: TuneResult, options: TuneOptions, metric: Metric | None, folder: Path | None
-) -> Steps:
+) -> Steps[Asked]:
     """The same method with other terms scoring the end label, if that is significantly better.
 
     One decode at the scales that were chosen before; if it has fewer errors, scales are tuned on from there.

@@ -7,7 +7,7 @@ nothing better elsewhere. The result is always a point that was really decoded.
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -97,7 +97,8 @@ class TuneResult:
         return self.chosen.wer
 
 
-Steps: TypeAlias = Generator[Scales, list[NBest], TuneResult]
+Asked = TypeVar("Asked")
+Steps: TypeAlias = Generator[Asked, list[NBest], TuneResult]  # asks for decodes, and is sent what they find
 
 
 def tune(
@@ -112,31 +113,31 @@ def tune(
     `decode` searches the dev set with the given scales and returns N-best lists in which every hypothesis has a score
     of every term, also of those whose scale is zero.
     """
-    asking = tuning(terms, options, metric, subtracted)
-    scales = next(asking)
+    steps = tuning(decode, terms, options or TuneOptions(), metric, subtracted)
+    found = next(steps)
     while True:
         try:
-            scales = asking.send(decode(scales))
+            found = steps.send(found)
         except StopIteration as end:
             result: TuneResult = end.value
             return result
 
 
 def tuning(
+    ask: Callable[[Scales], Asked],
     terms: Iterable[str],
-    options: TuneOptions | None = None,
+    options: TuneOptions,
     metric: Metric | None = None,
     subtracted: Iterable[str] = ("ilm",),
     name: str = "",
     below: float | None = None,
-) -> Steps:
-    """The same step by step: it yields the scales to decode at, and is sent what the decode found.
+) -> Steps[Asked]:
+    """The same step by step: it yields what `ask` makes of the scales to decode at, and is sent what the decode found.
 
     name: of what is tuned, for messages. below: it ends after the first decode unless that has a lower WER.
     """
-    options = options or TuneOptions()
     space = Space(tuple(terms), options.space, frozenset(subtracted))
-    return _Tuning(space, Pool(space.terms, metric), options, name).run(below)
+    return _Tuning(space, Pool(space.terms, metric), options, name).run(ask, below)
 
 
 def start_points(space: Space, given: Sequence[Mapping[str, float]] = ()) -> list[tuple[Point, bool]]:
@@ -170,21 +171,21 @@ class _Tuning:
         self.trials: list[Trial] = []
         self.starts = 0  # trials at points that were not chosen by the pool
 
-    def run(self, below: float | None) -> Steps:
+    def run(self, ask: Callable[[Scales], Asked], below: float | None) -> Steps[Asked]:
         given = self.options.starts
         if given and self.options.no_harm:
             given = ({}, *given)
         for start, has_length in start_points(self.space, given):
             first = start if has_length else self._with_length(start)
             if all(trial.scales != self.space.scales(first) for trial in self.trials):
-                self._add(first, (yield self.space.scales(first)))
+                self._add(first, (yield ask(self.space.scales(first))))
             if below is not None and self.trials[0].wer >= below:
                 return self._result(converged=False)
             if len(self.trials) == self.options.budget:
                 break
         self.starts = len(self.trials)
         while (point := self._next_point()) is not None and len(self.trials) < self.options.budget:
-            self._add(point, (yield self.space.scales(point)))
+            self._add(point, (yield ask(self.space.scales(point))))
         return self._result(converged=point is None)
 
     def _with_length(self, start: Point) -> Point:
