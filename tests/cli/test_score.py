@@ -87,6 +87,22 @@ def test_other_scales_rank_the_pool_anew(tmp_path: Path, pool: Path, lm: float, 
     assert json.loads((tmp_path / "again.json").read_text())["wer"] == value["wer"]
 
 
+def test_the_oracle_takes_the_best_hypothesis_of_each_list(tmp_path: Path, pool: Path) -> None:
+    out = run(pool, "--oracle", "--json", tmp_path / "score.json")
+    best = [min(word_errors(n.ref or "", h.text).total for h in n.hypotheses) for n in random_lists(1)]
+    value = json.loads((tmp_path / "score.json").read_text())
+    found = value["oracle"]
+    assert found["sub"] + found["del"] + found["ins"] == sum(best)
+    assert found["wer"] < value["wer"]
+    assert "oracle" in out
+
+
+def test_a_file_without_lists_has_no_oracle(tmp_path: Path) -> None:
+    (tmp_path / "hyp").write_text("a the cat\n")
+    with pytest.raises(FewerError, match="hyp is no N-best file, so it has no oracle"):
+        run(tmp_path / "hyp", "--ref", tmp_path / "hyp", "--oracle")
+
+
 def test_the_length_policy_is_an_option(tmp_path: Path, pool: Path) -> None:
     run(pool, "--exponent", "0", "--reward", "1.5", "--json", tmp_path / "out.json")
     errors = expected(random_lists(1), SCALES, LengthPolicy(0.0, 1.5))

@@ -9,7 +9,7 @@ from fewer.api.arguments import check_choice, listed
 from fewer.errors import FewerError
 from fewer.evaluation.alignment import Rules
 from fewer.evaluation.normalise import basic, load_normaliser
-from fewer.evaluation.transcripts import Pairs, Ranking, load_pairs
+from fewer.evaluation.transcripts import Pairs, Ranking, load_pairs, with_oracle
 from fewer.evaluation.wer import Comparison, Errors, Result, Unit, compare, word_errors
 from fewer.evaluation.wer import listed as named
 from fewer.evaluation.wer import score as score_pairs
@@ -29,6 +29,7 @@ class Score:
     pairs: Pairs  # what was compared, normalised
     against: "Score | None" = None
     comparison: Comparison | None = None  # with `against`
+    oracle: Result | None = None  # of the best hypothesis in each N-best list, if asked for
 
     @property
     def wer(self) -> float:
@@ -44,6 +45,8 @@ class Score:
         value: dict[str, Any] = {"system": self.system, "normaliser": self.normaliser, **self.result.to_json()}
         if self.characters is not None:
             value["cer"] = self.characters.to_json()
+        if self.oracle is not None:
+            value["oracle"] = self.oracle.to_json()
         if self.against is not None and self.comparison is not None:
             other = {"system": self.against.system, "result": self.against.result.to_json()}
             value["against"] = {**other, "comparison": self.comparison.to_json()}
@@ -79,6 +82,7 @@ def score(
     normalise: str = "none",
     rules: Rules | None = None,
     cer: bool = False,
+    oracle: bool = False,
     missing: Literal["error", "deletions"] = "error",
     lm_scale: float | None = None,
     ilm_scale: float | None = None,
@@ -103,6 +107,7 @@ def score(
         rules: plain (fewest errors), sclite (NIST's costs) or hubscr. Default: hubscr with a glm, sclite for .trn and
             .stm references, else plain.
         cer: also give the character error rate.
+        oracle: also give the word error rate of the best hypothesis in each N-best list: no ranking can do better.
         missing: whether a reference without hypothesis is an error, or has its words deleted.
         lm_scale, ilm_scale: rank the N-best lists anew with this λ1 and λ2 (positive: it is subtracted).
         scales: scales of any terms as they are multiplied, such as {"lm": 0.4, "ilm": -0.2}.
@@ -144,6 +149,8 @@ def score(
         return Score(system, normalise, word, character[0] if character else None, pairs)
 
     found = scored(f"{hypotheses} ({ranking})" if ranking else str(hypotheses), pairs)
+    if oracle:
+        found = replace(found, oracle=scored("", with_oracle(pairs, hypotheses, normaliser)).result)
     if against is None:
         return found
     other = scored(str(against), load(against))

@@ -28,6 +28,9 @@ def command(
         ),
     ] = None,
     cer: Annotated[bool, typer.Option("--cer", help="Also give the character error rate.")] = False,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Also give the WER of the best hypothesis in each N-best list.")
+    ] = False,
     per_speaker: Annotated[bool, typer.Option("--per-speaker", help="Also list every speaker.")] = False,
     alignments: Annotated[Path | None, typer.Option(help="Write the aligned texts to this file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the numbers to this file.")] = None,
@@ -69,6 +72,7 @@ def command(
         normalise=normalise,
         rules=rules,
         cer=cer,
+        oracle=oracle,
         missing=missing,
         lm_scale=lm_scale,
         ilm_scale=ilm_scale,
@@ -85,6 +89,8 @@ def command(
     first += found.system.removeprefix(str(hypotheses))  # how it was ranked
     console = Console(highlight=False, soft_wrap=True)
     rates = {first: found.rates}
+    if found.oracle is not None:
+        rates[f"{first}, oracle"] = [found.oracle]
     lines = [printing.interval_note(found.result)]
     if found.against is not None and found.comparison is not None:
         rates[others[0]] = found.against.rates

@@ -25,7 +25,7 @@ from fewer.errors import FewerError
 from fewer.evaluation import formats
 from fewer.evaluation.formats import Segment, Word
 from fewer.evaluation.normalise import Function, Normaliser
-from fewer.evaluation.wer import listed
+from fewer.evaluation.wer import fewest, listed
 from fewer.search.nbest import FORMAT, Header, Hypothesis, LengthPolicy, NBest, read_header, read_nbest
 
 Kind = Literal["nbest", "manifest", "trn", "stm", "ctm", "text"]
@@ -198,6 +198,20 @@ def load_pairs(
     if speakers is not None:
         pairs = replace(pairs, speakers=formats.read_speakers(speakers))
     return pairs
+
+
+def with_oracle(pairs: Pairs, hypotheses: str | Path, normaliser: Normaliser) -> Pairs:
+    """The same references with those hypotheses of the N-best lists that have the fewest errors."""
+    if kind_of(hypotheses) != "nbest":
+        raise FewerError(f"{hypotheses} is no N-best file, so it has no oracle")
+    if pairs.segments:
+        raise FewerError("an oracle needs references of whole utterances, not an stm file")
+
+    def fewest_errors(nbest: NBest) -> str:
+        texts = _normalised({str(rank): one.text for rank, one in enumerate(nbest.hypotheses)}, normaliser.hyp)
+        return min(texts.values(), key=lambda text: sum(fewest(pairs.refs.get(nbest.id, ""), text)[:3]))
+
+    return replace(pairs, hyps={nbest.id: fewest_errors(nbest) for nbest in read_nbest(hypotheses)})
 
 
 def _pair_by_id(
