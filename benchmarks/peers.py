@@ -123,9 +123,11 @@ def environments(args: argparse.Namespace) -> dict[str, str]:
     """The interpreter of each package that is there."""
     given = dict(text.split("=", 1) for text in args.env)
     pythons = {"fewer": sys.executable}
+    same = {"torch": f"torch=={torch.__version__.partition('+')[0]}"}  # for all
     for name, packages in PACKAGES.items():
         python = Path(given.get(name, args.environments / name / "bin" / "python"))
         if not python.exists() and args.make:
+            packages = tuple(same.get(package, package) for package in packages)
             print(f"pip install {' '.join(packages)}", file=sys.stderr, flush=True)
             folder = args.environments / name
             subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
