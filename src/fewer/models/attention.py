@@ -1,6 +1,7 @@
 """Location-aware MLP attention (paper eq. 1 and 2; SPEC §1)."""
 
 import copy
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -95,20 +96,23 @@ def additive_energies(keys: Tensor, query: Tensor, feedback: Tensor, weight: Ten
     return result
 
 
-def _tanh_inner(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor) -> Tensor:
+def _tanh_inner(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
     """σ(2·(keys + query + feedback·weight)) = (1 + tanh)/2: torch's sigmoid is several times faster than its tanh."""
-    inner = torch.add((2.0 * keys)[:, None], (2.0 * query)[:, :, None])  # (B, K, T, E)
+    inner = torch.add((2.0 * keys)[:, None], (2.0 * query)[:, :, None], out=out)  # (B, K, T, E)
     return inner.addcmul_(feedback[..., None], weight, value=2.0).sigmoid_()
 
 
 def _energies_in_pieces(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, energy: Tensor) -> Tensor:
-    """A few frames at a time, so that what lies between stays in the processor's cache."""
+    """A few frames at a time, so that what lies between stays in the processor's cache, always in the same memory:
+    the system needs longer to give new memory than is computed in it."""
     frames = -(-keys.shape[1] // PIECES)
+    room = keys.new_empty(query.shape[0], query.shape[1] * frames * query.shape[2])
     doubled = 2.0 * energy
-    pieces = [
-        _tanh_inner(some, query, accumulated, weight) @ doubled
-        for some, accumulated in zip(keys.split(frames, 1), feedback.split(frames, 2), strict=True)
-    ]
+    pieces = []
+    for some, accumulated in zip(keys.split(frames, 1), feedback.split(frames, 2), strict=True):
+        shape = (*accumulated.shape, query.shape[2])  # (B, K, frames, E)
+        inner = room.flatten()[: math.prod(shape)].view(shape)
+        pieces.append(_tanh_inner(some, query, accumulated, weight, inner) @ doubled)
     return torch.cat(pieces, dim=2) - energy.sum()
 
 
