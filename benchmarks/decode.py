@@ -50,6 +50,27 @@ def products(config: AedConfig, utterances: int, frames: int, terms: int, lm_wei
     return 2 * (once + rows * (terms * shared + attention + lm_weights))
 
 
+def floor(config: AedConfig, utterances: int, frames: int, steps: int, repeats: int) -> tuple[float, float]:
+    """CPU-seconds of what the search alone must compute, by itself: all products, and the sigmoids of attention."""
+    decoder, rows, d_enc = config.decoder, utterances * BEAM, config.encoder.output
+    projected = 4 * decoder.size + decoder.readout
+    factors = [
+        (torch.randn(rows, inputs), torch.randn(inputs, outputs))
+        for inputs, outputs in (
+            (decoder.size, 4 * decoder.size),
+            (decoder.size, config.energy),
+            (decoder.size, decoder.readout),
+            (decoder.readout // 2, config.vocab_size),
+        )
+    ]
+    factors.append((torch.rand(utterances, BEAM, frames), torch.randn(utterances, frames, projected)))
+    states, weights = torch.randn(utterances * frames, d_enc), torch.randn(d_enc, projected + config.energy)
+    products = steps * cpu_seconds(lambda: [a @ b for a, b in factors], repeats)
+    products += cpu_seconds(lambda: states @ weights, repeats)
+    inner = torch.randn(BEAM, frames, config.energy)
+    return products, steps * utterances * cpu_seconds(lambda: inner.sigmoid_(), repeats)
+
+
 def small(utterances: int = 8, frames: int = 600, steps: int = STEPS, repeats: int = 5) -> dict[str, float]:
     torch.manual_seed(0)
     aed = AED(CONFIG).eval()
@@ -77,6 +98,8 @@ def small(utterances: int = 8, frames: int = 600, steps: int = STEPS, repeats: i
             f"{scaled(seconds, peak):.3f} CPU-s where that is {PEAK / 1e9:.0f} GFLOP per CPU-second"
         )
         result |= {f"{name}_decoder_cpu_seconds": seconds, "peak_share": share}
+    alone = floor(CONFIG, utterances, encoded.states.shape[1], steps, 4 * repeats)
+    print(f"of aed decoder {alone[0]:.3f} CPU-s are products and {alone[1]:.3f} sigmoids of attention, each by itself")
     print(f"encoder        {encoder:.3f} CPU-s")
     return result
 

@@ -127,6 +127,26 @@ def test_weights_are_rounded_as_torch_rounds_them(rows: int) -> None:
     assert packed.int_repr().abs().amax(dim=1).tolist() == [63, 0, *[63] * (rows - 2)]
 
 
+@pytest.mark.parametrize("shape", [(1, 7), (5, 384), (41, 100)])
+def test_8_bits_are_the_same_with_a_given_scale_and_with_one_that_torch_chooses(shape: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    layer = Int8Linear(nn.Linear(shape[1], 33).requires_grad_(False))
+    inputs = torch.randn(shape) * torch.logspace(-3, 3, shape[0])[:, None]
+    inputs[-1, ::2] = 0.0
+    given = layer(inputs)
+    layer.takes_scale = False
+    assert torch.equal(layer(inputs), given)
+
+
+@pytest.mark.parametrize("engine", torch.backends.quantized.supported_engines)
+def test_8_bits_are_computed_by_all_that_torch_has_for_it(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    monkeypatch.setattr(torch.backends.quantized, "engine", engine)
+    torch.manual_seed(0)
+    linear = nn.Linear(64, 48).requires_grad_(False)
+    inputs = torch.randn(6, 64)
+    assert (Int8Linear(linear)(inputs) - linear(inputs)).abs().max() < 0.03
+
+
 def test_processes_of_one_machine_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 Module = TypeVar("Module", bound=nn.Module)
 WEIGHTS = 63  # steps from zero to the largest weight of an output
 ROWS = 1024  # of a weight that are rounded at once
+INPUTS, ZERO = 2 / 255, 128  # of inputs from -1 to 1 as 8 bits without sign: the step, and what stands for 0
 LEAST = 1e-12  # smallest number that is divided by
+_fixed = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
 FLOATS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -48,14 +50,29 @@ class Int8Linear(nn.Module):
             quantised = torch._make_per_channel_quantized_tensor(whole, step, zeros, 0)
         self.packed = torch.ops.quantized.linear_prepack(quantised, None)
         self.bias, self.out_features = linear.bias, linear.out_features
+        self.ends = torch.ones(1, linear.in_features)  # a row from -1 to 1
+        self.ends[0, 0] = -1.0
+        self.takes_scale = self._takes_scale()
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(…, in) -> (…, out)"""
         rows = inputs.reshape(-1, inputs.shape[-1])
         largest = rows.abs().amax(dim=1, keepdim=True).clamp_min_(LEAST)  # (n, 1)
-        scaled = rows.new_empty(len(rows) + 1, rows.shape[1])
-        torch.div(rows, largest, out=scaled[:-1])
-        scaled[-1, 0], scaled[-1, 1:] = -1.0, 1.0  # torch's scale is that of -1 to 1, whatever the other rows are
-        outputs: Tensor = torch.ops.quantized.linear_dynamic(scaled, self.packed, False)[:-1].mul_(largest)
+        outputs = self._product(rows / largest).mul_(largest)
         outputs = outputs if self.bias is None else outputs.add_(self.bias)
         return outputs.view(*inputs.shape[:-1], -1)
+
+    def _product(self, rows: Tensor) -> Tensor:
+        """Of numbers from -1 to 1, without the bias. (n, in) -> (n, out)"""
+        if self.takes_scale:
+            return _fixed(rows, INPUTS, ZERO, self.packed)
+        outputs: Tensor = torch.ops.quantized.linear_dynamic(torch.cat([rows, self.ends]), self.packed, False)
+        return outputs[:-1]  # the row of ends makes torch choose the same scale
+
+    def _takes_scale(self) -> bool:
+        """Whether torch takes the scale of the inputs, which is faster. oneDNN, used on CPUs with VNNI, does not."""
+        try:
+            _fixed(self.ends, INPUTS, ZERO, self.packed)
+        except RuntimeError:
+            return False
+        return True

@@ -27,7 +27,7 @@ Rate = Annotated[int, Field(ge=LOWEST_RATE, le=HIGHEST_RATE)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, defer_build=True)  # prepared when first used
 
 
 class Source(_Strict):

@@ -59,8 +59,8 @@ class Tokenizer(Protocol):
 
     def spelled(self, ids: Iterable[int]) -> list[str]:
         """The labels' spellings, end labels left out."""
-        ids = [int(id) for id in ids]
+        ids, size, end = [int(id) for id in ids], self.size, self.end
         for id in ids:
-            if not 0 <= id < self.size:
-                raise FewerError(f"label {id} is outside the vocabulary of {self.size} labels")
-        return [self.labels[id] for id in ids if id != self.end]
+            if not 0 <= id < size:
+                raise FewerError(f"label {id} is outside the vocabulary of {size} labels")
+        return [self.labels[id] for id in ids if id != end]

@@ -86,7 +86,7 @@ class AedScorer(TreeState):
     @torch.no_grad()
     def step(self, memory: list[Any], state: AedScorerState, labels: Tensor) -> tuple[Tensor, AedScorerState]:
         """(rows,) -> (A, rows, V)"""
-        by_label = self.table[labels]  # (rows, P); label −1 is the last row
+        by_label = self.table.index_select(0, labels.remainder(len(self.table)))  # (rows, P); −1 is the last row
         decoder_state, cell = self._advance(by_label[:, None, : self.split], state, labels)  # (rows, A, D_dec)
         embedded = self.decoder.embed(labels)
         projected, contexts = [], []
@@ -94,9 +94,9 @@ class AedScorer(TreeState):
             new, own = context.step(memory[index], state.contexts[index], decoder_state[:, index], embedded)
             projected.append(new)
             contexts.append(own)
-        stacked = torch.stack(projected, dim=1)  # (rows, A, P)
-        readout = decoder_state @ self.readout_state + stacked[..., self.split :]
-        readout += by_label[:, None, self.split :]
+        stacked = torch.stack(projected, dim=1) if len(projected) > 1 else projected[0][:, None]  # (rows, A, P)
+        said = stacked[..., self.split :] + by_label[:, None, self.split :]
+        readout = said.flatten(0, 1).addmm_(decoder_state.flatten(0, 1), self.readout_state).view_as(said)
         maxout = readout.unflatten(-1, (-1, 2)).amax(dim=-1)
         log_probs = functional.log_softmax(self.decoder.output(maxout), dim=-1)  # (rows, A, V)
         return log_probs.transpose(0, 1), AedScorerState(cell, stacked, tuple(contexts))
@@ -110,7 +110,8 @@ class AedScorer(TreeState):
             older = torch.cat([labels[:, None], state.cell], dim=1)[:, :-1]
             return torch.tanh(inputs), older
         h, c = state.cell
-        new_h, new_c = lstm_pointwise(inputs + h @ self.recurrent, c)
+        gates = inputs.flatten(0, 1).addmm_(h.flatten(0, 1), self.recurrent).view_as(inputs)
+        new_h, new_c = lstm_pointwise(gates, c)
         if isinstance(network.lstm, ZoneoutLstm):
             return new_h, network.lstm.zone((new_h, new_c), (h, c))
         return new_h, (new_h, new_c)

@@ -1,6 +1,7 @@
 """Location-aware MLP attention (paper eq. 1 and 2; SPEC §1)."""
 
 import copy
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -95,20 +96,24 @@ def additive_energies(keys: Tensor, query: Tensor, feedback: Tensor, weight: Ten
     return result
 
 
-def _tanh_inner(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor) -> Tensor:
-    """σ(2·(keys + query + feedback·weight)) = (1 + tanh)/2: torch's sigmoid is several times faster than its tanh."""
-    inner = torch.add((2.0 * keys)[:, None], (2.0 * query)[:, :, None])  # (B, K, T, E)
+def _tanh_inner(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
+    """σ(keys + query + 2·feedback·weight) = (1 + tanh)/2 for keys and queries that are doubled: torch's sigmoid is
+    several times faster than its tanh."""
+    inner = torch.add(keys[:, None], query[:, :, None], out=out)  # (B, K, T, E)
     return inner.addcmul_(feedback[..., None], weight, value=2.0).sigmoid_()
 
 
 def _energies_in_pieces(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, energy: Tensor) -> Tensor:
-    """A few frames at a time, so that what lies between stays in the processor's cache."""
+    """A few frames at a time, so that what lies between stays in the processor's cache, always in the same memory:
+    the system needs longer to give new memory than is computed in it."""
     frames = -(-keys.shape[1] // PIECES)
-    doubled = 2.0 * energy
-    pieces = [
-        _tanh_inner(some, query, accumulated, weight) @ doubled
-        for some, accumulated in zip(keys.split(frames, 1), feedback.split(frames, 2), strict=True)
-    ]
+    room = keys.new_empty(query.shape[0], query.shape[1] * frames * query.shape[2])
+    keys, query, doubled = 2.0 * keys, 2.0 * query, 2.0 * energy
+    pieces = []
+    for some, accumulated in zip(keys.split(frames, 1), feedback.split(frames, 2), strict=True):
+        shape = (*accumulated.shape, query.shape[2])  # (B, K, frames, E)
+        inner = room.flatten()[: math.prod(shape)].view(shape)
+        pieces.append(_tanh_inner(some, query, accumulated, weight, inner) @ doubled)
     return torch.cat(pieces, dim=2) - energy.sum()
 
 
@@ -116,13 +121,13 @@ class _AdditiveEnergies(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, energy: Tensor) -> Tensor:
         ctx.save_for_backward(keys, query, feedback, weight, energy)
-        return _tanh_inner(keys, query, feedback, weight) @ (2.0 * energy) - energy.sum()
+        return _tanh_inner(2.0 * keys, 2.0 * query, feedback, weight) @ (2.0 * energy) - energy.sum()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
         keys, query, feedback, weight, energy = ctx.saved_tensors
         gradient = gradients[0]  # (B, K, T)
-        half = _tanh_inner(keys, query, feedback, weight)  # σ; tanh = 2σ − 1, tanh' = 4σ(1 − σ)
+        half = _tanh_inner(2.0 * keys, 2.0 * query, feedback, weight)  # σ; tanh = 2σ − 1, tanh' = 4σ(1 − σ)
         d_energy = 2.0 * (gradient.flatten() @ half.flatten(0, 2)) - gradient.sum()
         inner = half.addcmul_(half, half, value=-1.0).mul_(4.0 * energy).mul_(gradient[..., None])  # (B, K, T, E)
         d_keys, d_query = inner.sum(1), inner.sum(2)

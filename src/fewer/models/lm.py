@@ -97,12 +97,14 @@ class LstmLm(nn.Module):
         """Next label's log-probabilities after reading `labels`, -1 before the first. (rows,) -> (rows, V)"""
         labels = torch.where(labels < 0, self.config.end, labels)
         new: list[LstmState] = []
+        layer: Any
         for layer, old in zip(self.layers, state, strict=True):
             if not new and self.table is not None:
-                new.append(lstm_pointwise(self.table[labels] + old[0] @ layer.weight_hh.T, old[1]))
+                gates = self.table.index_select(0, labels).addmm_(old[0], layer.weight_hh.T)
+                new.append(lstm_pointwise(gates, old[1]))
             else:
                 hidden = new[-1][0] if new else self.embedding(labels)
-                new.append(layer.step(hidden, old))  # type: ignore[operator]
+                new.append(layer.step(hidden, old))
         hidden = new[-1][0]
         return functional.log_softmax(self.output(hidden), dim=-1), new
 

@@ -190,7 +190,7 @@ def parse_header(path: str | Path, line: bytes) -> Header:
     return Header(value.terms, value.scales, policy, value.info)
 
 
-_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False, defer_build=True)  # prepared when first used
 
 
 class _Length(BaseModel):

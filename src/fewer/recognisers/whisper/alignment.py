@@ -69,8 +69,9 @@ class Aligner:
 
 def smoothed(weights: Tensor) -> Tensor:
     """Standardised over labels, smoothed over time, averaged over heads. (heads, N, T) -> (N, T)"""
-    deviation = weights.std(dim=1, keepdim=True, unbiased=False)
-    weights = (weights - weights.mean(dim=1, keepdim=True)) / deviation.clamp_min(1e-10)
+    weights = weights - weights.mean(dim=1, keepdim=True)
+    deviation = weights.square().mean(dim=1, keepdim=True).sqrt_()  # a tenth of the time of `std`
+    weights /= deviation.clamp_min(1e-10)
     if weights.shape[2] > MEDIAN // 2:
         weights = functional.pad(weights, (MEDIAN // 2, MEDIAN // 2), mode="reflect")
         by_head = [head.unfold(1, MEDIAN, 1).unbind(-1) for head in weights]
