@@ -1,7 +1,7 @@
 """Networks in fewer bits than float32."""
 
 import warnings
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,6 @@ WEIGHTS = 63  # steps from zero to the largest weight of an output
 ROWS = 1024  # of a weight that are rounded at once
 INPUTS, ZERO = 2 / 255, 128  # of inputs from -1 to 1 as 8 bits without sign: the step, and what stands for 0
 LEAST = 1e-12  # smallest number that is divided by
-_fixed = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
 FLOATS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -65,14 +64,21 @@ class Int8Linear(nn.Module):
     def _product(self, rows: Tensor) -> Tensor:
         """Of numbers from -1 to 1, without the bias. (n, in) -> (n, out)"""
         if self.takes_scale:
-            return _fixed(rows, INPUTS, ZERO, self.packed)
+            return _with_scale(rows, self.packed)
         outputs: Tensor = torch.ops.quantized.linear_dynamic(torch.cat([rows, self.ends]), self.packed, False)
         return outputs[:-1]  # the row of ends makes torch choose the same scale
 
     def _takes_scale(self) -> bool:
-        """Whether torch takes the scale of the inputs, which is faster. oneDNN, used on CPUs with VNNI, does not."""
+        """Whether torch takes the scale of the inputs, which is faster. oneDNN, used on CPUs with VNNI, does not, nor
+        do older versions of torch."""
         try:
-            _fixed(self.ends, INPUTS, ZERO, self.packed)
-        except RuntimeError:
+            _with_scale(self.ends, self.packed)
+        except (RuntimeError, AttributeError):
             return False
         return True
+
+
+def _with_scale(rows: Tensor, packed: Any) -> Tensor:
+    """The product of numbers from -1 to 1 with packed weights. (n, in) -> (n, out)"""
+    outputs: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(rows, INPUTS, ZERO, packed)
+    return outputs
