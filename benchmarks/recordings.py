@@ -6,7 +6,8 @@
 Recordings are made of LibriSpeech chapters in their order (`chapters`), of utterances of changing speakers without a
 pause (`speakers`), of chapters cut every 30 s regardless of pauses (`cuts`), and of given clips: each as a file of its
 own (`NAME-clips`) and joined (`NAME-joined`). --clips takes NAME=a manifest (.jsonl) or a Kaldi data folder. --bundle
-takes [SET:]NAME=FOLDER of `fewer adapt`; SET is `librispeech` or the name of clips. The model alone is `plain`.
+takes [SET:]NAME=FOLDER of `fewer adapt`; SET is `librispeech` or the name of clips. The model alone is `plain`. If
+there is a system `sf`, the others are compared with it, too.
 --noisy names systems that are also measured with white noise at 10 dB.
 
 Prints a table for each set and writes recordings.json and recordings.md to WORK (or --results). Transcripts stay in
@@ -277,6 +278,7 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
             [int(difference.sum()), *interval(difference)]
             for difference in (np.array(of[system]) - np.array(of["plain"]) for of in (deleted, wrong))
         )
+        from_sf = np.array(wrong[system]) - np.array(wrong.get("sf", wrong[system]))
         facts["systems"][system] = {
             "wer": round(percent(int(sub + deletions + ins), int(words)), 2),
             "written_wer": round(percent(int(errors), int(spelled)), 2) if written else None,
@@ -286,6 +288,7 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
             "words": int(words),
             "more_deletions": more,
             "more_errors": errors_more,
+            "more_errors_than_sf": [int(from_sf.sum()), *interval(from_sf)] if "sf" in wrong else None,
             "lost_windows": sum(count > LOST for count in lost[system]),
             "most_lost": max(lost[system], default=0),
             "without_lm": sum("without_lm" in s for found in transcripts[system].values() for s in found),
@@ -343,19 +346,22 @@ def table(name: str, facts: dict[str, Any]) -> str:
         f"{facts['seconds'] / 60:.0f} minutes, {facts['recordings']} recordings, {facts['windows']} windows. "
         + ("" if facts["written"] else "The references have no case and punctuation.")
         + "\n",
-        "| system | WER | errors more than plain (95 %) | with case and punctuation | sub | del | ins "
+        "| system | WER | errors more than plain (95 %) | more than sf | with case and punctuation | sub | del | ins "
         "| deletions more than plain (95 %) "
         "| windows that lose more than 10 words | most words lost | windows without LM | loops |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for system, row in facts["systems"].items():
-        errors, more = ("{:+} ({:+} to {:+})".format(*row[name]) for name in ("more_errors", "more_deletions"))
+        errors, more, from_sf = (
+            "–" if row[name] is None else "{:+} ({:+} to {:+})".format(*row[name])
+            for name in ("more_errors", "more_deletions", "more_errors_than_sf")
+        )
         written = "–" if row["written_wer"] is None else f"{row['written_wer']:.2f}"
         share = 100 * row["lost_windows"] / max(facts["windows"], 1)
         lines.append(
-            f"| {system} | {row['wer']:.2f} | {errors} | {written} | {row['sub']} | {row['deletions']} | {row['ins']} "
-            f"| {more} | {row['lost_windows']} ({share:.1f} %) | {row['most_lost']} "
-            f"| {row['without_lm']} | {row['runaways']} |"
+            f"| {system} | {row['wer']:.2f} | {errors} | {from_sf} | {written} "
+            f"| {row['sub']} | {row['deletions']} | {row['ins']} | {more} "
+            f"| {row['lost_windows']} ({share:.1f} %) | {row['most_lost']} | {row['without_lm']} | {row['runaways']} |"
         )
     return "\n".join(lines) + "\n"
 
