@@ -105,6 +105,7 @@ def main() -> None:
         "seconds": {"short": round(sum(map(duration, short)), 1), "long": round(sum(map(duration, long)), 1)},
         "utterances": len(short),
         "rounds": args.rounds,
+        "import_torch": start_up("import torch", [sys.executable, "-c", "import torch"], work, args.rounds),
         "gflops": round(matmul_peak() / 1e9, 1),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -346,7 +347,8 @@ def table(facts: dict[str, Any]) -> str:
         f"{facts['model']}, beam 5, one thread; {facts['utterances']} utterances of {seconds['short']:.0f} s together "
         f"and one recording of {seconds['long']:.0f} s, {facts['rounds']} rounds. Float32 peak "
         f"{facts['gflops']:.0f} GFLOP/s; Python {facts['python']}, torch {facts['torch']}. Ratios are to {reference}, "
-        "with the least and the largest of the rounds.",
+        f"with the least and the largest of the rounds. `import torch` alone takes {facts['import_torch']['seconds']} "
+        f"CPU-s and {facts['import_torch']['megabytes']} MB.",
         "",
         "| system | version | short: CPU-s | ratio | WER | recording: CPU-s | ratio | WER | memory, MB "
         "| start-up: CPU-s | MB |",
