@@ -14,6 +14,7 @@ from fewer.ilm.config import IlmConfig
 from fewer.ilm.estimate import estimate_ilm
 from fewer.search.nbest import read_nbest
 from fewer.tuning.surface import Surface
+from tests.recognisers.tiny import write_manifest
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +151,21 @@ def test_what_cannot_be_read_is_shown_how_to_write(
 ) -> None:
     with pytest.raises(FewerError, match=message):
         constraints(fix, tie, limit)
+
+
+@pytest.mark.parametrize(
+    ("more", "exponent"), [((), 1.5), (("--length", "fixed"), 1.0), (("--fix", "exponent=0.5"), 0.5)]
+)
+def test_whisper_is_tuned_where_its_defaults_say(
+    tiny: Path, tmp_path: Path, more: tuple[str, ...], exponent: float
+) -> None:
+    dev = write_manifest(tmp_path / "dev.jsonl", ["the cat", "a hat"], seed=1)
+    run("ngram", tmp_path / "dev.jsonl", tmp_path / "lm.arpa", "--order", 2, "--tokenizer", tiny)
+    run("ilm", tiny, tmp_path / "zero", "--method", "zero_encoder")
+    models = ("--lm", tmp_path / "lm.arpa", "--ilm", tmp_path / "zero", "--end-by", "aed", "--beam", 2, "--budget", 3)
+    run("tune", tiny, dev, tmp_path / "out", *models, *more)
+    sf, zero = (json.loads((tmp_path / "out" / name / "tune.json").read_text()) for name in ("sf", "zero"))
+    assert {trial["parameters"]["exponent"] for trial in sf["trials"] + zero["trials"]} == {exponent}
+    assert [trial["parameters"]["lm"] for trial in sf["trials"]][:2] == pytest.approx([0.0, 0.13], abs=0.01)
+    tried = [(trial["parameters"]["lm"], trial["parameters"]["ilm"]) for trial in zero["trials"]]
+    assert tried == [(0.0, 0.0), pytest.approx((0.13, 0.0), abs=0.01), pytest.approx((0.3, 0.3), abs=0.01)]

@@ -34,7 +34,7 @@ from fewer.recognisers.loader import load_recogniser
 from fewer.search.beam import SearchOptions
 from fewer.search.nbest import read_nbest
 from fewer.store.lms import load_lm_and_tokenizer
-from fewer.tuning.methods import check_methods, tune_all
+from fewer.tuning.methods import check_methods, options_of, tune_all
 from fewer.tuning.pool import Metric
 from fewer.tuning.tune import TuneOptions, TuneResult
 
@@ -237,7 +237,7 @@ def tune(
     ilm: str | Path | Sequence[str | Path] | None = None,
     sf: bool = True,
     ctc: bool = False,
-    length: Literal["exponent", "reward", "fixed"] = "exponent",
+    length: Literal["exponent", "reward", "fixed"] | None = None,
     fixed: Mapping[str, float] | None = None,
     tied: Mapping[str, tuple[float, str]] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
@@ -267,7 +267,8 @@ def tune(
         ilm: folders of `fewer.estimate_ilm`; each is one method to tune.
         sf: also tune without an internal language model (shallow fusion).
         ctc: also tune the weight of the CTC prefix score.
-        length: the length parameter that is tuned; "fixed": none.
+        length: the length parameter that is tuned; "fixed": none, scores are divided by length. Default: the exponent;
+            for Whisper none, scores are divided by length^1.5 as everywhere.
         fixed: parameters to keep, such as {"lm": 0.4}.
         tied: scales tied to another one, such as {"ilm": (0.8, "lm")}.
         ranges: lowest and highest value, such as {"ilm": (0, 0.6)}.
@@ -288,9 +289,10 @@ def tune(
     """
     check_alone("fewer tune", "give its searches several by --engine")
     out, manifest = Path(out), as_manifest(manifest)
-    space = {"length": length, "fixed": dict(fixed or {}), "tied": dict(tied or {}), "ranges": dict(ranges or {})}
-    options = parse_config(TuneOptions, {"space": space, "budget": budget, "no_harm": no_harm}, "fewer tune")
     recogniser = load_recogniser(model, language, task, True, choose_placement(device, precision))
+    given = {"fixed": dict(fixed or {}), "tied": dict(tied or {}), "ranges": dict(ranges or {})}
+    space = {**recogniser.defaults.space(length), **given}
+    options = parse_config(TuneOptions, {"space": space, "budget": budget, "no_harm": no_harm}, "fewer tune")
     search = SearchOptions(recogniser.defaults.search.beam if beam is None else beam, max_length=max_length)
     normaliser = load_normaliser(normalise or recogniser.defaults.normaliser)
     metric = Metric(normaliser, rules or ("hubscr" if normaliser.glm else "plain"))
@@ -308,6 +310,10 @@ def tune(
             system = load_system(recogniser, lm, folder, ctc, end_terms)
             methods.append(tuning_method(name, system, batches, search, marks, ends=end_terms is None))
         check_methods(methods, options)  # before the dev set is encoded, which may take a while
+        if start := recogniser.defaults.tuning.get("start"):
+            options = options_of(
+                [term for method in methods for term in method.terms], options.model_copy(update={"start": start})
+            )
         with exclusive(out), batches:
             return tune_all(methods, options, metric, out, manifest.stem, workers)
 

@@ -23,9 +23,12 @@ def command(
     sf: Annotated[bool, typer.Option(help="Also tune without an internal LM (shallow fusion).")] = True,
     ctc: Annotated[bool, typer.Option("--ctc", help="Also tune the weight of the CTC prefix score.")] = False,
     length: Annotated[
-        Literal["exponent", "reward", "fixed"],
-        typer.Option(help="The length parameter that every method tunes; fixed: score per label, none tuned."),
-    ] = "exponent",
+        Literal["exponent", "reward", "fixed"] | None,
+        typer.Option(
+            help="The length parameter that every method tunes; fixed: score per label, none tuned. Default: exponent; "
+            "for Whisper length^1.5, none tuned."
+        ),
+    ] = None,
     fix: Annotated[list[str] | None, typer.Option(help="Keep a parameter: lm=0.4. Repeat.")] = None,
     tie: Annotated[list[str] | None, typer.Option(help="Tie a scale to another: ilm=0.8*lm. Repeat.")] = None,
     limit: Annotated[

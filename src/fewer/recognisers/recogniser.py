@@ -46,6 +46,13 @@ class Defaults:
     hotwords: float = 1.0  # what the weights of hotwords are multiplied by
     tuning: Mapping[str, Any] = field(default_factory=dict)  # where tuning starts and looks: `TuneOptions`
 
+    def space(self, length: str | None = None) -> dict[str, Any]:
+        """Where tuning looks: `SpaceOptions`. length: the length parameter that the user wants to be tuned, if any."""
+        usual = dict(self.tuning.get("space", {}))
+        if length is None:
+            return usual
+        return {name: value for name, value in usual.items() if name != "exponent_range"} | {"length": length}
+
     def scales(self, terms: Collection[str]) -> dict[str, float]:
         """Those of the terms that are used beside the recogniser, as users give them: positive."""
         usual = {"lm": self.lm if "ilm" in terms else self.sf_lm, "ilm": self.ilm, "words": self.hotwords}
