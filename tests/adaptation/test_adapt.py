@@ -125,6 +125,19 @@ def test_internal_lms_are_trained_on_what_the_model_makes_of_audio(tiny: Path, d
         adapt(str(tiny), tmp_path / "c", options(text=(data / "domain.txt",), methods=("mini_lstm",)))
 
 
+@pytest.mark.parametrize("method", ["enc_avg", "ctx_avg", "distilled"])
+def test_internal_lms_that_hear_speech_are_estimated_on_the_audio(
+    method: str, tiny: Path, data: Path, tmp_path: Path
+) -> None:
+    text = (data / "domain.txt",)
+    facts = adapt(str(tiny), tmp_path / "b", options(text=text, audio=data / "audio.jsonl", methods=(method,)))
+    assert facts.method == method
+    write_manifest(tmp_path / "set.jsonl", ["the cat"] * 5, seed=5)
+    adapt(str(tiny), tmp_path / "c", options(text=text, transcripts=tmp_path / "set.jsonl", methods=(method,)))
+    with pytest.raises(FewerError, match=f"{method} is estimated on speech: give a set .* \\(--audio\\)"):
+        adapt(str(tiny), tmp_path / "d", options(text=text, methods=(method,), transcripts=data / "domain.txt"))
+
+
 def test_interrupted_it_goes_on_where_it_was(
     tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

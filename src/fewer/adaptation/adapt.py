@@ -18,7 +18,8 @@ from fewer.adaptation.text_lm import Styles, given_lm, text_lm
 from fewer.compute.device import Precision, choose_placement
 from fewer.config import Config
 from fewer.data.batches import UtteranceConfig
-from fewer.data.manifest import Manifest
+from fewer.data.lines import read_raw_lines
+from fewer.data.manifest import Manifest, is_manifest
 from fewer.data.token_store import read_text
 from fewer.decoding.system import System, load_hotwords, load_system
 from fewer.errors import FewerError
@@ -206,40 +207,57 @@ class Adaptation:
             say(f"internal LM {method}")
             options = self.options
             config = IlmConfig(method=method, language=options.language, task=options.task, seed=options.seed)
-            estimate_ilm(self.recogniser, config, folder, *(self._transcripts if all_methods()[method].needs else ()))
+            estimate_ilm(self.recogniser, config, folder, *self._training_data(method))
         return folder
+
+    def _training_data(self, method: str) -> tuple[Path | None, Path | None]:
+        """What an internal LM is estimated on: nothing, speech, or transcripts; and what tells when to stop."""
+        needs = all_methods()[method].needs
+        if "audio" not in needs:
+            return self._transcripts if needs else (None, None)
+        if (speech := self._speech) is None:
+            raise FewerError(f"{method} is estimated on speech: give a set such as the model was trained on (--audio)")
+        return (speech, None) if needs == ("audio",) else self._held_out(self._own_transcripts(speech))
 
     @cached_property
     def _transcripts(self) -> tuple[Path, Path]:
         """Text in the recogniser's style to train internal LMs on, and to stop by."""
-        options, folder = self.options, self.work / "transcripts"
-        source = options.transcripts or self._own_transcripts() or options.general_text
+        options, whole = self.options, self.work / "transcripts" / "all.txt"
+        own = self._own_transcripts(options.audio) if options.audio and not options.transcripts else None
+        source = options.transcripts or own or options.general_text
         if source is None:
             raise FewerError(
                 "this internal LM is trained: give --transcripts, or --audio, whose own transcripts will do"
             )
-        folder.mkdir(exist_ok=True)
-        whole = folder / "all.txt"
         if not whole.exists():
+            whole.parent.mkdir(exist_ok=True)
             (self._styles or Styles(self.recogniser)).write([source], whole)
-        train, dev = folder / "train.txt", folder / "dev.txt"
-        lines = sum(1 for _ in read_text(whole))
-        held_out = HELD_OUT if lines >= 2 * HELD_OUT else 2
-        if lines < 2:
-            raise FewerError(f"{source}: one transcript is too few to train an internal LM on")
-        with atomic_write(train) as to_train, atomic_write(dev) as to_dev:
-            for number, line in enumerate(read_text(whole)):
-                print(line, file=to_dev if number % held_out == 0 else to_train)
+        return self._held_out(whole, source)
+
+    def _held_out(self, whole: Path, source: Path | None = None) -> tuple[Path, Path]:
+        """Lines to train on, and every tenth, by which to stop."""
+        train, dev = (whole.with_name(f"{name}{whole.suffix}") for name in ("train", "dev"))
+        count = sum(1 for _ in read_raw_lines(whole))
+        if count < 2:
+            raise FewerError(f"{source or self._speech}: one transcript is too few to train an internal LM on")
+        step = HELD_OUT if count >= 2 * HELD_OUT else 2
+        with atomic_write(train, "wb") as to_train, atomic_write(dev, "wb") as to_dev:
+            for number, line in enumerate(read_raw_lines(whole)):
+                (to_dev if number % step == 0 else to_train).write(line)
         return train, dev
 
-    def _own_transcripts(self) -> Path | None:
-        """What the recogniser makes of unlabelled audio."""
-        if self.options.audio is None:
-            return None
+    @property
+    def _speech(self) -> Path | None:
+        """Speech such as the recogniser was trained on: a set."""
+        transcripts = self.options.transcripts
+        return self.options.audio or (transcripts if transcripts and is_manifest(transcripts) else None)
+
+    def _own_transcripts(self, speech: Path) -> Path:
+        """The recogniser's own transcripts of a set, which are in its style."""
         out = self.work / "transcripts" / "own.jsonl"
         if not out.exists():
             out.parent.mkdir(exist_ok=True)
-            manifest = Manifest(self.options.audio, transcripts=False)
+            manifest = Manifest(speech, transcripts=False)
             config = UtteranceConfig(max_size=16_000, max_sequences=32, order="sorted")
             own_transcripts(self.recogniser, self.recogniser.batches(manifest, config), out)
         return out
