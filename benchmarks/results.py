@@ -28,6 +28,7 @@ FACTS = (
     "baseline",
     "lm_scale",
     "ilm_scale",
+    "end_scored_by",
     "length",
     "decodes",
     "tune_wer",

@@ -26,7 +26,7 @@ from tests.experiments.miniatures import said, spoken
 
 RECIPES = ["mini-a-encoder", "mini-a", "mini-encoder", "mini-b", "mini-c", "mini-d-100", "mini-e", "mini-lstm-lm"]
 EXPERIMENTS = ["mini-a-ilme", "mini-b-end", "mini-b-ilme", "mini-c-ilme", "mini-cross", "mini-lms", "mini-small-dec"]
-EXPERIMENTS += ["mini-train-with-lm"]
+EXPERIMENTS = sorted([*EXPERIMENTS, "mini-b-seeds", "mini-train-with-lm"])
 METHODS = ["none", "sf", "dr", "zero", "enc_avg", "ctx_avg", "seq_avg", "mini_lstm", "decoder_like", "lodr", "learned"]
 METHODS += ["distilled"]
 SPEAKERS = {"train-clean-5": {"10": 12}, "dev-clean": {"20": 3, "30": 3}}  # with their utterances
