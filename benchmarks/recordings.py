@@ -7,7 +7,8 @@ Recordings are made of LibriSpeech chapters in their order (`chapters`), of utte
 pause (`speakers`), of chapters cut every 30 s regardless of pauses (`cuts`), and of given clips: each as a file of its
 own (`NAME-clips`) and joined (`NAME-joined`). --clips takes NAME=a manifest (.jsonl) or a Kaldi data folder. --bundle
 takes [SET:]NAME=FOLDER of `fewer adapt`; SET is `librispeech` or the name of clips. The model alone is `plain`. If
-there is a system `sf`, the others are compared with it, too.
+there is a system `sf`, the others are compared with it, too. Of deletions, those are told apart whose word is joined
+with the one beside it ("latchkey" for "latch key"), where nothing that was said is missing.
 --noisy names systems that are also measured with white noise at 10 dB.
 
 Prints a table for each set and writes recordings.json and recordings.md to WORK (or --results). Transcripts stay in
@@ -251,6 +252,7 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
     """Of each system errors, and what it loses against `plain`; windows are those of `plain`."""
     written = is_written(" ".join(recording.text for recording in made))
     deleted: dict[str, list[int]] = {system: [] for system in transcripts}  # of each window
+    unheard: dict[str, list[int]] = {system: [] for system in transcripts}  # those that no other word contains
     lost: dict[str, list[int]] = {system: [] for system in transcripts}
     wrong: dict[str, list[int]] = {system: [] for system in transcripts}  # errors of each recording
     counts = {system: np.zeros(6, dtype=int) for system in transcripts}  # S, D, I, words, written errors and words
@@ -259,11 +261,13 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
         edits = {s: aligned(ref, said(found[recording.name], normaliser.hyp)) for s, found in transcripts.items()}
         windows = of_windows(edits["plain"], transcripts["plain"][recording.name], normaliser.hyp)
         for system, each in edits.items():
-            gone = np.array([kind == "D" for kind in each.kinds], dtype=bool)
+            gone = np.array([kind in "DJ" for kind in each.kinds], dtype=bool)
+            joined_words = np.array([kind == "J" for kind in each.kinds], dtype=bool)
             had = np.array([kind == "C" for kind in edits["plain"].kinds], dtype=bool)
             for number in sorted(set(windows.tolist())):
                 inside = windows == number
                 deleted[system].append(int((gone & inside).sum()))
+                unheard[system].append(int((gone & ~joined_words & inside).sum()))
                 lost[system].append(int((gone & had & inside).sum()))
             counts[system][:4] += [each.kinds.count("S"), int(gone.sum()), each.inserted, len(ref)]
             wrong[system].append(each.kinds.count("S") + int(gone.sum()) + each.inserted)
@@ -274,9 +278,9 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
     facts: dict[str, Any] = {"seconds": round(sum(duration(u) for r in made for u in r.utterances)), "systems": {}}
     facts |= {"recordings": len(made), "windows": len(deleted["plain"]), "written": written}
     for system, (sub, deletions, ins, words, errors, spelled) in counts.items():
-        more, errors_more = (
+        more, unheard_more, errors_more = (
             [int(difference.sum()), *interval(difference)]
-            for difference in (np.array(of[system]) - np.array(of["plain"]) for of in (deleted, wrong))
+            for difference in (np.array(of[system]) - np.array(of["plain"]) for of in (deleted, unheard, wrong))
         )
         from_sf = np.array(wrong[system]) - np.array(wrong.get("sf", wrong[system]))
         facts["systems"][system] = {
@@ -287,6 +291,7 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
             "ins": int(ins),
             "words": int(words),
             "more_deletions": more,
+            "more_unheard": unheard_more,
             "more_errors": errors_more,
             "more_errors_than_sf": [int(from_sf.sum()), *interval(from_sf)] if "sf" in wrong else None,
             "lost_windows": sum(count > LOST for count in lost[system]),
@@ -299,21 +304,40 @@ def measure(made: Sequence[Recording], transcripts: dict[str, Any], normaliser: 
 
 @dataclass(frozen=True)
 class Aligned:
-    kinds: list[str]  # of each word of the reference: C, S or D
+    kinds: list[str]  # of each word of the reference: C, S, D, or J, a deletion whose word is joined with the next one
     places: list[int]  # hypothesis words before each word of the reference
     inserted: int
 
 
 def aligned(ref: list[str], hyp: list[str]) -> Aligned:
+    pairs = kaldialign.align(ref, hyp, NONE)
     kinds, places, inserted, place = [], [], 0, 0
-    for wanted, found in kaldialign.align(ref, hyp, NONE):
+    for number, (wanted, found) in enumerate(pairs):
         if wanted == NONE:
             inserted += 1
         else:
-            kinds.append("D" if found == NONE else "C" if found == wanted else "S")
+            gone = "J" if found == NONE and is_joined(pairs, number) else "D"
+            kinds.append(gone if found == NONE else "C" if found == wanted else "S")
             places.append(place)
         place += found != NONE
     return Aligned(kinds, places, inserted)
+
+
+def is_joined(pairs: Sequence[tuple[str, str]], number: int) -> bool:
+    """Whether a deleted word is in the word beside it, as "latch key" is in "latchkey": that is nearer to both."""
+    word = pairs[number][0]
+    for other, first in ((number - 1, False), (number + 1, True)):
+        wanted, found = pairs[other] if 0 <= other < len(pairs) else (NONE, NONE)
+        if NONE not in (wanted, found) and wanted != found:
+            both = word + wanted if first else wanted + word
+            if letters(both, found) < letters(wanted, found):
+                return True
+    return False
+
+
+def letters(one: str, other: str) -> int:
+    """That differ."""
+    return int(kaldialign.edit_distance(list(one), list(other))["total"])
 
 
 def said(segments: Sequence[dict[str, Any]], normalise: Any) -> list[str]:
@@ -347,20 +371,20 @@ def table(name: str, facts: dict[str, Any]) -> str:
         + ("" if facts["written"] else "The references have no case and punctuation.")
         + "\n",
         "| system | WER | errors more than plain (95 %) | more than sf | with case and punctuation | sub | del | ins "
-        "| deletions more than plain (95 %) "
+        "| deletions more than plain (95 %) | without joined words "
         "| windows that lose more than 10 words | most words lost | windows without LM | loops |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        f"|---|{'---:|' * 13}",
     ]
     for system, row in facts["systems"].items():
-        errors, more, from_sf = (
+        errors, more, unheard, from_sf = (
             "–" if row[name] is None else "{:+} ({:+} to {:+})".format(*row[name])
-            for name in ("more_errors", "more_deletions", "more_errors_than_sf")
+            for name in ("more_errors", "more_deletions", "more_unheard", "more_errors_than_sf")
         )
         written = "–" if row["written_wer"] is None else f"{row['written_wer']:.2f}"
         share = 100 * row["lost_windows"] / max(facts["windows"], 1)
         lines.append(
             f"| {system} | {row['wer']:.2f} | {errors} | {from_sf} | {written} "
-            f"| {row['sub']} | {row['deletions']} | {row['ins']} | {more} "
+            f"| {row['sub']} | {row['deletions']} | {row['ins']} | {more} | {unheard} "
             f"| {row['lost_windows']} ({share:.1f} %) | {row['most_lost']} | {row['without_lm']} | {row['runaways']} |"
         )
     return "\n".join(lines) + "\n"
