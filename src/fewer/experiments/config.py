@@ -163,8 +163,9 @@ class ExperimentConfig(Config):
         return self
 
     def _check_second_pass(self, row: Row) -> None:
-        if row.second_pass and self.share:
-            raise ValueError(f"row {row.key}: second_pass takes LM scores from other rows; with `share` they differ")
+        if row.second_pass and (self.share or self.centred):
+            name = "share" if self.share else "centred"
+            raise ValueError(f"row {row.key}: second_pass scores with each model alone; leave out `{name}`")
         searched = {other.key: other for other in self.rows if not other.second_pass}
         for name in row.second_pass:
             if name not in searched:
