@@ -32,7 +32,7 @@ class Step:
     def __init__(self, config: AedConfig, utterances: int, frames: int, labels: int):
         torch.manual_seed(0)
         self.model = AED(config).train()
-        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=1e-4)
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=1e-4, fused=True)
         self.features = torch.randn(utterances, frames, config.encoder.features)
         self.lengths = torch.full((utterances,), frames)
         self.labels = torch.randint(1, config.vocab_size, (utterances, labels))
