@@ -1,7 +1,7 @@
 """CPU-seconds of the decoder part of a beam search, alone and fused with an LSTM LM and a Mini-LSTM ILM.
 
     python benchmarks/decode.py [--paper] [--quick]     # --paper: the cost of an ILM at the paper's full sizes as well
-    python benchmarks/decode.py --model MODEL --manifest MANIFEST [--lm LM] [--scale 0.4]     # only its parents
+    python benchmarks/decode.py --model MODEL --dev MANIFEST [--lm LM] [--scale 0.4]     # only its parents
 
 The recogniser of train_step.py; 8 utterances × 600 frames, beam 12, 30 steps, the end label suppressed. The last line
 is JSON with `aed_decoder_cpu_seconds`, `fused_decoder_cpu_seconds`, `peak_share` and the peak, `gflops` (one thread).
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help=QUICK)
     parser.add_argument("--distinct", action="store_true", help="every row its own parent, one thread")
     parser.add_argument("--model", help="a trained model, whose parents are counted")
-    parser.add_argument("--manifest", help="the set that it decodes, the first 64 utterances of it")
+    parser.add_argument("--dev", help="the set that it decodes, the first 64 utterances of it")
     parser.add_argument("--lm", help="an LM that it decodes with")
     parser.add_argument("--scale", type=float, default=0.4, help="of the LM")
     arguments = parser.parse_args()
@@ -225,7 +225,7 @@ def main() -> None:
         small(utterances=1, frames=60, steps=2, repeats=1)
         return
     if arguments.model:
-        found = trained(arguments.model, arguments.manifest, arguments.lm, arguments.scale)
+        found = trained(arguments.model, arguments.dev, arguments.lm, arguments.scale)
         print(f"parents {found:.2f} of the rows")
         return
     if arguments.paper:
