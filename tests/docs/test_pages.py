@@ -9,7 +9,7 @@ from fewer.cli import COMMANDS
 from tests.docs.pages import PAGES, ROOT, all_commands, links, name, spans
 from tests.docs.shell import options_of
 
-OTHERS = {"--nproc-per-node", "--inputs"}  # options of other programs
+OTHERS = {"--nproc-per-node", "--inputs", "--distinct"}  # options of other programs
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

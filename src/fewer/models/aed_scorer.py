@@ -17,14 +17,14 @@ from fewer.models.context import Context
 from fewer.models.decoder import FeedForwardDecoderState
 from fewer.models.encoded import Encoded
 from fewer.models.lstm import ZoneoutLstm, lstm_pointwise
-from fewer.models.tree import TreeState
+from fewer.models.tree import Parents, TreeState
 
 
 class AedScorerState(NamedTuple):
-    """A is the number of terms, P = the projected context: what it adds to the state's input and to the readout."""
+    """A is the number of terms."""
 
-    cell: Any  # LSTM: h and c, (rows, A, n) each; feed-forward: labels before the last, (rows, k − 1)
-    projected: Tensor  # (rows, A, P)
+    parents: Parents  # what each context adds to the state's input, (…, 4n or D_dec), and LSTM: h, (…, A, n)
+    cell: Tensor  # LSTM: c, (rows, A, n); feed-forward: labels before the last, (rows, k − 1)
     contexts: tuple[Any, ...]  # each context's own state
 
 
@@ -75,43 +75,48 @@ class AedScorer(TreeState):
         first, states = zip(
             *(context.start(kept, like) for context, kept in zip(self.contexts, memory, strict=True)), strict=True
         )
-        cell: Any
+        added = [said[:, : self.split] for said in first]
         if isinstance(self.decoder.state, FeedForwardDecoderState):
-            cell = torch.full((rows, self.decoder.config.history - 1), -1, device=self.table.device)
-        else:
-            zeros = self.table.new_zeros(rows, len(self.terms), self.decoder.config.size)
-            cell = (zeros, zeros)
-        return memory, AedScorerState(cell, torch.stack(first, dim=1), states)
+            older = torch.full((rows, self.decoder.config.history - 1), -1, device=self.table.device)
+            return memory, AedScorerState(Parents((added, None)), older, states)
+        zeros = self.table.new_zeros(rows, len(self.terms), self.decoder.config.size)
+        return memory, AedScorerState(Parents((added, zeros)), zeros, states)
 
     @torch.no_grad()
     def step(self, memory: list[Any], state: AedScorerState, labels: Tensor) -> tuple[Tensor, AedScorerState]:
         """(rows,) -> (A, rows, V)"""
         by_label = self.table.index_select(0, labels.remainder(len(self.table)))  # (rows, P); −1 is the last row
-        decoder_state, cell = self._advance(by_label[:, None, : self.split], state, labels)  # (rows, A, D_dec)
+        decoder_state, h, cell = self._advance(by_label[:, None, : self.split], state, labels)  # (rows, A, D_dec)
         embedded = self.decoder.embed(labels)
         projected, contexts = [], []
         for index, context in enumerate(self.contexts):
             new, own = context.step(memory[index], state.contexts[index], decoder_state[:, index], embedded)
-            projected.append(new)
+            projected.append(new)  # (rows, P)
             contexts.append(own)
-        stacked = torch.stack(projected, dim=1) if len(projected) > 1 else projected[0][:, None]  # (rows, A, P)
-        said = stacked[..., self.split :] + by_label[:, None, self.split :]
+        said = _stack([new[:, self.split :] for new in projected]) + by_label[:, None, self.split :]  # (rows, A, R)
         readout = said.flatten(0, 1).addmm_(decoder_state.flatten(0, 1), self.readout_state).view_as(said)
-        maxout = readout.unflatten(-1, (-1, 2)).amax(dim=-1)
+        maxout = functional.max_pool1d(readout, 2)  # (rows, A, R / 2)
         log_probs = functional.log_softmax(self.decoder.output(maxout), dim=-1)  # (rows, A, V)
-        return log_probs.transpose(0, 1), AedScorerState(cell, stacked, tuple(contexts))
+        parents = Parents(([new[:, : self.split] for new in projected], h))
+        return log_probs.transpose(0, 1), AedScorerState(parents, cell, tuple(contexts))
 
-    def _advance(self, by_label: Tensor, state: AedScorerState, labels: Tensor) -> tuple[Tensor, Any]:
-        inputs = by_label + state.projected[..., : self.split]  # (rows, A, 4n or D_dec)
-        network = self.decoder.state
+    def _advance(self, by_label: Tensor, state: AedScorerState, labels: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+        """s_i, the new h (None without recurrence), and the new cell."""
+        network, parents = self.decoder.state, state.parents
+        added, h = _stack(parents.tree[0]), parents.tree[1]  # (parents, A, 4n or D_dec), (parents, A, n)
         if isinstance(network, FeedForwardDecoderState):
+            inputs = by_label + parents.to_rows(added)  # (rows, A, D_dec)
             for lag, table in enumerate(self.older):
                 inputs = inputs + table[state.cell[:, lag], None]
             older = torch.cat([labels[:, None], state.cell], dim=1)[:, :-1]
-            return torch.tanh(inputs), older
-        h, c = state.cell
-        gates = inputs.flatten(0, 1).addmm_(h.flatten(0, 1), self.recurrent).view_as(inputs)
-        new_h, new_c = lstm_pointwise(gates, c)
+            return torch.tanh(inputs), None, older
+        summed = torch.addmm(added.flatten(0, 1), h.flatten(0, 1), self.recurrent).view_as(added)
+        new_h, new_c = lstm_pointwise(parents.to_rows(summed).add_(by_label), state.cell)
         if isinstance(network.lstm, ZoneoutLstm):
-            return new_h, network.lstm.zone((new_h, new_c), (h, c))
-        return new_h, (new_h, new_c)
+            return new_h, *network.lstm.zone((new_h, new_c), (parents.to_rows(h), state.cell))
+        return new_h, new_h, new_c
+
+
+def _stack(tensors: list[Tensor]) -> Tensor:
+    """(rows, n) of each term -> (rows, A, n)"""
+    return torch.stack(tensors, dim=1) if len(tensors) > 1 else tensors[0][:, None]

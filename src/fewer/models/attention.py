@@ -19,7 +19,7 @@ class AttentionMemory(NamedTuple):
     """What attention keeps of each utterance."""
 
     values: Tensor  # (B, T, D_enc): h_t, or its projection
-    keys: Tensor  # (B, T, E): W_h h_t + b
+    keys: Tensor  # (B, T, E): W_h h_t + b; twice that for a search (`Attention.project`)
     fertility: Tensor  # (B, T): 0.5·sigmoid(w·h_t)
     padding: Tensor  # (B, T): True on padding
     shared: SharedMatrix | None = None  # the values, if gradients are wanted
@@ -63,7 +63,8 @@ class Attention(Context):
         fertility = 0.5 * torch.sigmoid(self.fertility(states)).squeeze(-1)
         values = states if self.projection is None else states @ self.projection
         shared = SharedMatrix(values) if torch.is_grad_enabled() else None
-        return AttentionMemory(values, self.key(states), fertility, ~encoded.mask, shared)
+        keys = self.key(states) if self.projection is None else 2.0 * self.key(states)
+        return AttentionMemory(values, keys, fertility, ~encoded.mask, shared)
 
     def start(self, memory: AttentionMemory, like: Tensor) -> tuple[Tensor, AttentionState]:
         rows = like.shape[0]
@@ -76,11 +77,16 @@ class Attention(Context):
         utterances, frames = memory.padding.shape
         accumulated = state.accumulated.view(utterances, -1, frames)  # (B, K, T)
         query = self.query(decoder_state).view(utterances, -1, self.energy.shape[0])  # (B, K, E)
-        energies = additive_energies(memory.keys, query, accumulated, self.feedback, self.energy)  # (B, K, T)
+        energies = self._energies(memory.keys, query, accumulated)  # (B, K, T)
         weights = energies.masked_fill(memory.padding[:, None], float("-inf")).softmax(dim=-1)
         context = weights @ memory.values if memory.shared is None else memory.shared(weights)  # (B, K, D_enc)
         accumulated = accumulated + weights * memory.fertility[:, None]
         return context.flatten(0, 1), AttentionState(accumulated.flatten(0, 1), weights.flatten(0, 1))
+
+    def _energies(self, keys: Tensor, query: Tensor, accumulated: Tensor) -> Tensor:
+        if self.projection is None:
+            return additive_energies(keys, query, accumulated, self.feedback, self.energy)
+        return _energies_in_pieces(keys, 2.0 * query, accumulated, self.feedback, self.energy)
 
 
 def additive_energies(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, energy: Tensor) -> Tensor:
@@ -89,7 +95,7 @@ def additive_energies(keys: Tensor, query: Tensor, feedback: Tensor, weight: Ten
     keys (B, T, E), query (B, K, E), feedback (B, K, T), weight (E,), energy v (E,) -> (B, K, T)
     """
     if not torch.is_grad_enabled():
-        return _energies_in_pieces(keys, query, feedback, weight, energy)
+        return _energies_in_pieces(2.0 * keys, 2.0 * query, feedback, weight, energy)
     with torch.autocast(keys.device.type, enabled=False):  # which would mix types between forward and backward
         tensors = [tensor.to(energy.dtype) for tensor in (keys, query, feedback, weight)]
         result: Tensor = _AdditiveEnergies.apply(*tensors, energy)
@@ -104,15 +110,14 @@ def _tanh_inner(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, o
 
 
 def _energies_in_pieces(keys: Tensor, query: Tensor, feedback: Tensor, weight: Tensor, energy: Tensor) -> Tensor:
-    """A few frames at a time, so that what lies between stays in the processor's cache, always in the same memory:
-    the system needs longer to give new memory than is computed in it."""
+    """For keys and queries that are doubled. A few frames at a time, so that what lies between stays in the
+    processor's cache, always in the same memory: the system needs longer to give new memory than is computed in it."""
     frames = -(-keys.shape[1] // PIECES)
-    room = keys.new_empty(query.shape[0], query.shape[1] * frames * query.shape[2])
-    keys, query, doubled = 2.0 * keys, 2.0 * query, 2.0 * energy
-    pieces = []
+    room = keys.new_empty(*query.shape[:2], frames, query.shape[2])  # (B, K, frames, E)
+    doubled, pieces = 2.0 * energy, []
     for some, accumulated in zip(keys.split(frames, 1), feedback.split(frames, 2), strict=True):
-        shape = (*accumulated.shape, query.shape[2])  # (B, K, frames, E)
-        inner = room.flatten()[: math.prod(shape)].view(shape)
+        shape = (*accumulated.shape, query.shape[2])
+        inner = room if room.shape == shape else room.flatten()[: math.prod(shape)].view(shape)
         pieces.append(_tanh_inner(some, query, accumulated, weight, inner) @ doubled)
     return torch.cat(pieces, dim=2) - energy.sum()
 

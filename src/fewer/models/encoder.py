@@ -84,7 +84,8 @@ class Encoder(nn.Module):
     def convolve(self, features: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, F) -> (B, T, bins·filters), bins major"""
         mask = length_mask(lengths, features.shape[1])
-        hidden = features.unsqueeze(1) * mask[:, None, :, None]  # (B, filters, T, bins)
+        # with the strides of channels_last, which a single channel leaves open: else pooling takes ten times as long
+        hidden = (features * mask[:, :, None]).unsqueeze(-1).permute(0, 3, 1, 2)  # (B, filters, T, bins)
         for convolution in self.convolutions:
             hidden = functional.max_pool2d(convolution(hidden), (1, 2)) * mask[:, None, :, None]
         return hidden.permute(0, 2, 3, 1).flatten(2)

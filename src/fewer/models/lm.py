@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fewer.config import Config
-from fewer.models.lstm import Lstm, LstmState, glorot_, init_linear, lstm_pointwise, normal_
-from fewer.models.tree import TreeState
+from fewer.models.lstm import Lstm, glorot_, init_linear, lstm_pointwise, normal_
+from fewer.models.tree import Parents, TreeState
 
 TABLE_NUMBERS = 1 << 24  # the largest label table that a search may keep
 
@@ -80,7 +80,7 @@ class LstmLm(nn.Module):
         return functional.log_softmax(self.output(self.dropout(hidden)), dim=-1)
 
     def start(self, rows: int) -> Any:
-        return [layer.start(rows) for layer in self.layers]  # type: ignore[operator]
+        return [(Parents(h), c) for h, c in (layer.start(rows) for layer in self.layers)]  # type: ignore[operator]
 
     @torch.no_grad()
     def for_search(self) -> "LstmLm":
@@ -96,16 +96,17 @@ class LstmLm(nn.Module):
     def step(self, state: Any, labels: Tensor) -> tuple[Tensor, Any]:
         """Next label's log-probabilities after reading `labels`, -1 before the first. (rows,) -> (rows, V)"""
         labels = torch.where(labels < 0, self.config.end, labels)
-        new: list[LstmState] = []
+        hidden, new = None, []
         layer: Any
-        for layer, old in zip(self.layers, state, strict=True):
-            if not new and self.table is not None:
-                gates = self.table.index_select(0, labels).addmm_(old[0], layer.weight_hh.T)
-                new.append(lstm_pointwise(gates, old[1]))
+        for layer, (parents, c) in zip(self.layers, state, strict=True):
+            if hidden is None and self.table is not None:
+                inputs = self.table.index_select(0, labels)
             else:
-                hidden = new[-1][0] if new else self.embedding(labels)
-                new.append(layer.step(hidden, old))
-        hidden = new[-1][0]
+                hidden = self.embedding(labels) if hidden is None else hidden
+                inputs = functional.linear(hidden, layer.weight_ih, layer.bias + layer.offset)
+            summed = parents.to_rows(functional.linear(parents.tree, layer.weight_hh))
+            hidden, c = lstm_pointwise(summed.add_(inputs), c)
+            new.append((Parents(hidden), c))
         return functional.log_softmax(self.output(hidden), dim=-1), new
 
 

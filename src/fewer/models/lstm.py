@@ -1,5 +1,7 @@
 """LSTM layers with one bias, the paper's initialisation, and zoneout."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -125,21 +127,34 @@ class BlstmLayer(nn.Module):
         """(B, T, input), (B,) -> (B, T, 2·size), zeros on padding"""
         reverse = reversal(lengths, inputs.shape[1])
         forward, _ = self.forward_lstm(inputs)
-        flipped, _ = self.backward_lstm(reorder_time(inputs, reverse))
-        outputs = torch.cat([forward, reorder_time(flipped, reverse)], dim=-1)
+        flipped, _ = self.backward_lstm(_Reversed.apply(inputs, reverse))
+        outputs = torch.cat([forward, _Reversed.apply(flipped, reverse)], dim=-1)
         padding = torch.arange(inputs.shape[1], device=inputs.device) >= lengths[:, None]
         return outputs.masked_fill(padding[:, :, None], 0.0)
 
 
 def reversal(lengths: Tensor, longest: int) -> Tensor:
-    """Indices that turn each sequence around within its own length and leave its padding alone. (B, T)"""
+    """Rows of all sequences that turn each around within its own length and leave its padding alone. (B · T,)"""
     time = torch.arange(longest, device=lengths.device).expand(len(lengths), -1)
-    return torch.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
+    turned = torch.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
+    return (turned + longest * torch.arange(len(lengths), device=lengths.device)[:, None]).flatten()
 
 
-def reorder_time(values: Tensor, indices: Tensor) -> Tensor:
-    """values[b, indices[b, t]]. (B, T, D), (B, T) -> (B, T, D)"""
-    return values.gather(1, indices[:, :, None].expand(-1, -1, values.shape[2]))
+class _Reversed(torch.autograd.Function):
+    """Rows in the order of `reversal`. (B, T, D), (B · T,) -> (B, T, D)
+
+    Turned around twice, a sequence is as it was, so gradients are turned around, which is faster than adding them up.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        return values.flatten(0, 1).index_select(0, rows).view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        return gradients[0].flatten(0, 1).index_select(0, rows).view_as(gradients[0]), None
 
 
 def _cpu_has_bfloat16() -> bool:

@@ -1,5 +1,6 @@
 """States are trees (dicts, lists, tuples, None) of tensors whose first dimension is the row."""
 
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -39,6 +40,27 @@ def device_of(model: Any) -> torch.device:
 def exact(device: torch.device) -> torch.dtype:
     """What long sums are formed in: float64, which Apple's GPUs lack."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+@dataclass(frozen=True)
+class Parents:
+    """The part of a state that all continuations of a hypothesis share, kept once for each hypothesis that has any: a
+    leaf of the tree. A beam has fewer parents than rows, so products are taken of the parents and then given to rows.
+    """
+
+    tree: Any  # (parents, …)
+    of_row: Tensor | None = None  # (rows,) the place of each row's parent; None: every row has its own
+
+    def select_rows(self, rows: Tensor) -> "Parents":
+        rows = rows.flatten() if self.of_row is None else self.of_row[rows.flatten()]
+        if not free_to_ask(rows):
+            return Parents(select_rows(self.tree, rows))
+        parents, of_row = rows.unique(return_inverse=True)
+        return Parents(select_rows(self.tree, parents), of_row)
+
+    def to_rows(self, values: Tensor) -> Tensor:
+        """What was computed for each parent, for each row; the same tensor if every row has its own. (parents, …)"""
+        return values if self.of_row is None else values.index_select(0, self.of_row)
 
 
 class TreeState:

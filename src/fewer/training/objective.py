@@ -62,7 +62,7 @@ def off_diagonal(weights: Tensor, frames: Tensor, lengths: Tensor, width: float)
 
 def l2(parameters: Iterable[Tensor], scale: float = 1e-4) -> Tensor:
     """scale·Σw², without ½, so that its gradient is 2·scale·w."""
-    squares = [parameter.float().square().sum() for parameter in parameters]
+    squares = [torch.linalg.vector_norm(parameter.float()).square() for parameter in parameters]
     return scale * torch.stack(squares).sum() if squares else torch.zeros(())
 
 
