@@ -13,7 +13,8 @@ or with the bundle's language models. A word of the list that comes out where it
 another, is a false insertion. Intervals and p values are of utterances, resampled.
 
 WORK keeps references and hypotheses, one file for each list. --results adds the numbers to a file, under --name.
-Cost: CPU-seconds of the searches with a list of 5,000 terms over those without, alternating.
+Cost: CPU-seconds of the searches of --rounds batches with a list of 5,000 terms over those without, alternating; 0: not
+measured.
 """
 
 import argparse
@@ -51,7 +52,6 @@ from fewer.models.hotwords import Hotwords
 
 FREQUENT = 5000  # words that are not rare
 LARGE = 5000  # terms of the list whose cost is measured
-ROUNDS = 5  # of that measurement
 WORD = re.compile("[a-z]+")
 
 
@@ -190,7 +190,7 @@ class Bench:
     def cost(self) -> dict[str, float]:
         words = self.hotwords(sorted([*self.said, *self.others][:LARGE]))
         ratios = []
-        for batch in self.batches[:ROUNDS]:
+        for batch in self.batches[: self.args.rounds]:
             spent = []
             for used in (None, words, words, None):
                 began = time.process_time()
@@ -214,7 +214,7 @@ def main() -> None:
     parser.add_argument("--utterances", type=int, default=400)
     parser.add_argument("--results", type=Path)
     parser.add_argument("--name", default="hotwords")
-    parser.add_argument("--no-cost", action="store_true")
+    parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
@@ -237,7 +237,7 @@ def main() -> None:
             cells = (row[key] for key in ("wer", "b_wer", "u_wer", "u_wer_p", "false_per_1000"))
             print(f"| {name} | {weight} |", " | ".join(map(str, cells)), "|", flush=True)
         keep(args, facts)
-    if not args.no_cost:
+    if args.rounds:
         facts["cost"] = bench.cost()
         print(f"\ncost of {LARGE} terms: {facts['cost']['ratio']} × (largest {facts['cost']['largest']})")
         keep(args, facts)
