@@ -1,15 +1,20 @@
 """Hotwords as the field measures them: B-WER (words of the list), U-WER (all others), false insertions, and cost.
 
     python benchmarks/hotwords.py WORK whisper-tiny.en SET --text large.txt [--bundle BUNDLE] [--terms names.txt] \\
-        [--lists 100,500,1000,2000] [--weights 0.5,1,1.5,2] [--utterances 400] [--results FOLDER]
+        [--lists 100,500,1000,2000] [--said N] [--weights 0.5,1,1.5,2] [--utterances 400] \\
+        [--results hotwords.json --name NAME]
 
 SET is anything that `fewer decode` takes. A word is rare if it is not among the 5,000 most frequent of --text. The
-list for a batch of about 32 utterances holds their rare words and as many distractors as --lists says: other rare words
-of the set and of the text, so that most of a list is not said. --terms: instead, this list for all utterances.
---weights are what each label of a term is rewarded with. The model is searched alone, or with the bundle's language
-models. A word of the list that comes out where it was not said, inserted or in place of another, is a false insertion.
+list for a batch of about 32 utterances holds their rare words (at most --said of them) and as many distractors as
+--lists says: rare words of the whole SET that are not said in the batch, and of the text if these are too few.
+--terms: instead, this list for all utterances.
+--weights are what each label of a term is rewarded with; 0, no list, is always measured. The model is searched alone,
+or with the bundle's language models. A word of the list that comes out where it was not said, inserted or in place of
+another, is a false insertion. Intervals and p values are of utterances, resampled.
 
-The last line is JSON. Cost: CPU-seconds of the searches with a list of 5,000 terms over those without, alternating.
+WORK keeps references and hypotheses, one file for each list. --results adds the numbers to a file, under --name.
+Cost: CPU-seconds of the searches of --rounds batches with a list of 5,000 terms over those without, alternating; 0: not
+measured.
 """
 
 import argparse
@@ -26,6 +31,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from fewer.adaptation.searching import Models, load_search
@@ -39,18 +45,19 @@ from fewer.decoding.encoding import EncodedBatch, hold_set
 from fewer.decoding.system import Search, load_hotwords
 from fewer.evaluation.alignment import align
 from fewer.evaluation.normalise import load_normaliser
+from fewer.evaluation.significance import bootstrap, chance, interval, two_sided
 from fewer.evaluation.wer import percent
+from fewer.files import read_json, write_json
 from fewer.models.hotwords import Hotwords
 
 FREQUENT = 5000  # words that are not rare
 LARGE = 5000  # terms of the list whose cost is measured
-ROUNDS = 5  # of that measurement
 WORD = re.compile("[a-z]+")
 
 
 @dataclass
-class Tally:
-    """Errors of the words in a list and of the others."""
+class Counts:
+    """Errors of an utterance: of the words in a list and of the others."""
 
     listed: int = 0
     listed_errors: int = 0
@@ -58,25 +65,42 @@ class Tally:
     other_errors: int = 0
     false: int = 0  # words of the list that come out where they were not said
 
-    def add(self, ref: str, hyp: str, words: set[str]) -> None:
+    @classmethod
+    def of(cls, ref: str, hyp: str, words: set[str]) -> "Counts":
+        counts = cls()
         for edit in align(ref, hyp):
             wanted, found, wrong = edit.ref, edit.hyp, edit.kind != "="
             if wanted in words or (wanted is None and found in words):
-                self.listed += wanted is not None
-                self.listed_errors += wrong
+                counts.listed += wanted is not None
+                counts.listed_errors += wrong
             else:
-                self.others += wanted is not None
-                self.other_errors += wrong
-            self.false += wrong and found in words
+                counts.others += wanted is not None
+                counts.other_errors += wrong
+            counts.false += wrong and found in words
+        return counts
 
-    def row(self) -> dict[str, float]:
-        words = self.listed + self.others
-        return {
-            "wer": round(percent(self.listed_errors + self.other_errors, words), 2),
-            "b_wer": round(percent(self.listed_errors, self.listed), 2),
-            "u_wer": round(percent(self.other_errors, self.others), 2),
-            "false_per_1000": round(1000 * self.false / words, 2),
-        }
+
+def rates(counts: Sequence[Counts], without: Sequence[Counts]) -> dict[str, Any]:
+    """Rates of a set, and how sure they differ from those without a list."""
+    table, before = (np.array([[*vars(one).values()] for one in some]).T for some in (counts, without))  # (5, U)
+    listed, listed_errors, others, other_errors, false = table
+    words, errors = listed + others, listed_errors + other_errors
+    row: dict[str, Any] = {}
+    for name, wrong, said, wrong_before in (
+        ("wer", errors, words, before[1] + before[3]),
+        ("b_wer", listed_errors, listed, before[1]),
+        ("u_wer", other_errors, others, before[3]),
+    ):
+        units = np.arange(len(counts))
+        drawn = bootstrap(np.stack([wrong, wrong_before]), np.stack([said, said]), units)
+        row[name] = round(percent(int(wrong.sum()), int(said.sum())), 2)
+        row[f"{name}_interval"] = [round(100 * edge, 2) for edge in interval(drawn[0])]
+        row[f"{name}_p"] = round(two_sided(drawn[0] - drawn[1], chance(np.stack([wrong, wrong_before]), units)), 4)
+    return row | {
+        "false_per_1000": round(1000 * int(false.sum()) / int(words.sum()), 2),
+        "listed": int(listed.sum()),
+        "words": int(words.sum()),
+    }
 
 
 class Bench:
@@ -86,16 +110,18 @@ class Bench:
         self.recogniser = self.search.system.recogniser
         self.normalise = load_normaliser(self.recogniser.defaults.normaliser).hyp
         self.folder = Path(tempfile.mkdtemp())
-        manifest = self._manifest(as_manifest(args.set))
-        held = hold_set(self.recogniser, Manifest(manifest), args.work / "encodings")
+        given = as_manifest(args.set)
+        held = hold_set(self.recogniser, Manifest(self._manifest(given)), args.work / "encodings")
         self.batches: list[EncodedBatch] = [held[index] for index in range(len(held))]
         words = Counter(word for line in read_text(args.text) for word in WORD.findall(line.lower()))
         self.frequent = {word for word, _ in words.most_common(FREQUENT)}
-        said = {word for batch in self.batches for u in batch.utterances for word in self._rare(u.ref or "")}
-        others = [word for word, count in words.items() if count > 1 and self._is_rare(word)]
+        whole = Manifest(given)
+        said = {word for at in range(len(whole)) for word in self._rare(whole[at].supervisions[0].text or "")}
+        others = [word for word, count in words.items() if count > 1 and word not in said and self._is_rare(word)]
         random.Random(1).shuffle(others)
-        self.distractors = [*sorted(said), *others]
+        self.said, self.others = sorted(said), others
         self.terms = [term.text for term in read_terms(args.terms)] if args.terms else None
+        self.without: dict[int, list[tuple[str, str]]] = {}  # of each batch, what is found without a list
 
     def _manifest(self, source: Path) -> Path:
         """The first utterances of every speaker in turn, so that a part of the set has all speakers."""
@@ -119,9 +145,12 @@ class Bench:
     def list_of(self, batch: EncodedBatch, number: int, distractors: int) -> list[str]:
         if self.terms is not None:
             return self.terms
-        own = set().union(*(self._rare(utterance.ref or "") for utterance in batch.utterances))
         rng = random.Random(number)
-        return sorted(own | set(rng.sample([word for word in self.distractors if word not in own], distractors)))
+        own = sorted(set().union(*(self._rare(utterance.ref or "") for utterance in batch.utterances)))
+        kept = own if self.args.said is None else rng.sample(own, min(self.args.said, len(own)))
+        said = [word for word in self.said if word not in own]
+        more = max(0, distractors - len(said))
+        return sorted([*kept, *rng.sample(said, distractors - more), *self.others[:more]])
 
     def hotwords(self, terms: Sequence[str]) -> Hotwords:
         path = self.folder / "terms.txt"
@@ -136,21 +165,32 @@ class Bench:
         for _, nbest in search_set(system, [batch], scales, self.search.options):
             yield self.normalise(nbest.ref or ""), self.normalise(nbest.hypotheses[0].text)
 
-    def measure(self, distractors: int, weights: Sequence[float]) -> dict[str, dict[str, float]]:
-        tallies = {weight: Tally() for weight in (0.0, *weights)}
-        for number, batch in enumerate(self.batches):
-            terms = self.list_of(batch, number, distractors)
-            listed = {word for term in terms for word in self.normalise(term).split() if word not in self.frequent}
-            words = self.hotwords(terms)
-            for weight, tally in tallies.items():
-                for ref, hyp in self.found(batch, words if weight else None, weight):
-                    tally.add(ref, hyp, listed)
-        return {f"{weight:g}": tally.row() for weight, tally in tallies.items()}
+    def measure(self, name: str, distractors: int, weights: Sequence[float]) -> dict[str, dict[str, Any]]:
+        counts: dict[float, list[Counts]] = {weight: [] for weight in (0.0, *weights)}
+        with (self.args.work / f"found-{self.args.name}-{name}.jsonl").open("w", encoding="utf-8") as kept:
+            for number, batch in enumerate(self.batches):
+                terms = self.list_of(batch, number, distractors)
+                listed = {word for term in terms for word in self.normalise(term).split() if word not in self.frequent}
+                words = self.hotwords(terms)
+                for weight, of_weight in counts.items():
+                    for ref, hyp in self._of_weight(number, words, weight):
+                        of_weight.append(Counts.of(ref, hyp, listed))
+                        kept.write(json.dumps({"batch": number, "weight": weight, "ref": ref, "hyp": hyp}) + "\n")
+                kept.flush()
+        return {f"{weight:g}": rates(of_weight, counts[0.0]) for weight, of_weight in counts.items()}
+
+    def _of_weight(self, number: int, words: Hotwords, weight: float) -> list[tuple[str, str]]:
+        batch = self.batches[number]
+        if weight:
+            return list(self.found(batch, words, weight))
+        if number not in self.without:
+            self.without[number] = list(self.found(batch, None, 0.0))
+        return self.without[number]
 
     def cost(self) -> dict[str, float]:
-        words = self.hotwords(sorted(self.distractors[:LARGE]))
+        words = self.hotwords(sorted([*self.said, *self.others][:LARGE]))
         ratios = []
-        for batch in self.batches[:ROUNDS]:
+        for batch in self.batches[: self.args.rounds]:
             spent = []
             for used in (None, words, words, None):
                 began = time.process_time()
@@ -169,29 +209,43 @@ def main() -> None:
     parser.add_argument("--bundle")
     parser.add_argument("--terms", type=Path)
     parser.add_argument("--lists", default="100,500,1000,2000")
+    parser.add_argument("--said", type=int)
     parser.add_argument("--weights", default="0.5,1,1.5,2")
     parser.add_argument("--utterances", type=int, default=400)
     parser.add_argument("--results", type=Path)
+    parser.add_argument("--name", default="hotwords")
+    parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     bench = Bench(args)
     weights = [float(weight) for weight in args.weights.split(",")]
     sizes = [0] if args.terms else [int(size) for size in args.lists.split(",")]
-    facts: dict[str, Any] = {"set": args.set.stem, "utterances": sum(len(batch.utterances) for batch in bench.batches)}
-    facts["lists"] = {}
-    print("| list | weight | WER | B-WER | U-WER | false insertions per 1,000 words |\n|---|---|---|---|---|---|")
+    facts: dict[str, Any] = {
+        "set": args.set.stem,
+        "utterances": sum(len(batch.utterances) for batch in bench.batches),
+        "bundle": args.bundle and Path(args.bundle).name,
+        "said": args.said,
+        "lists": {},
+    }
+    print("| list | weight | WER | B-WER | U-WER | p of U-WER | false insertions per 1,000 words |")
+    print("|---|---|---|---|---|---|---|")
     for size in sizes:
         name = args.terms.stem if args.terms else str(size)
-        facts["lists"][name] = bench.measure(size, weights)
+        facts["lists"][name] = bench.measure(name, size, weights)
         for weight, row in facts["lists"][name].items():
-            print(f"| {name} | {weight} | {row['wer']} | {row['b_wer']} | {row['u_wer']} | {row['false_per_1000']} |")
-    facts["cost"] = bench.cost()
-    print(f"\ncost of {LARGE} terms: {facts['cost']['ratio']} × (largest {facts['cost']['largest']})")
+            cells = (row[key] for key in ("wer", "b_wer", "u_wer", "u_wer_p", "false_per_1000"))
+            print(f"| {name} | {weight} |", " | ".join(map(str, cells)), "|", flush=True)
+        keep(args, facts)
+    if args.rounds:
+        facts["cost"] = bench.cost()
+        print(f"\ncost of {LARGE} terms: {facts['cost']['ratio']} × (largest {facts['cost']['largest']})")
+        keep(args, facts)
+
+
+def keep(args: argparse.Namespace, facts: dict[str, Any]) -> None:
     if args.results:
-        args.results.mkdir(parents=True, exist_ok=True)
-        (args.results / f"hotwords-{args.set.stem}.json").write_text(json.dumps(facts, indent=1) + "\n")
-    print(json.dumps(facts))
+        write_json(args.results, (read_json(args.results) if args.results.exists() else {}) | {args.name: facts})
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def test_without_a_dev_set_scales_are_the_usual_ones(tiny: Path, data: Path, tmp
     facts = adapt(str(tiny), tmp_path / "b", options(text=(data / "domain.txt",), words=data / "words.txt"))
     assert facts == read_bundle(tmp_path / "b")
     assert facts.method == "zero_encoder"
-    assert facts.scales == {"lm": 0.3, "ilm": -0.3, "words": 1.0}
+    assert facts.scales == {"lm": 0.3, "ilm": -0.3, "words": 1.5}
     assert (facts.length.exponent, facts.length.reward) == (1.5, 0.0)  # as Whisper alone
     assert facts.end_scored_by == ("aed",)  # Whisper alone says where an utterance ends
     assert facts.text["lines"] == 3
@@ -196,7 +196,7 @@ def test_a_recogniser_of_its_own_kind(tones: Path, tmp_path: Path) -> None:
 
 def test_words_alone_will_do(tiny: Path, data: Path, tmp_path: Path) -> None:
     facts = adapt(str(tiny), tmp_path / "b", options(words=data / "words.txt"))
-    assert (facts.method, facts.scales, facts.lm) == ("none", {"words": 1.0}, None)
+    assert (facts.method, facts.scales, facts.lm) == ("none", {"words": 1.5}, None)
 
 
 def test_a_word_level_arpa_and_a_hugging_face_lm_can_be_given(tiny: Path, data: Path, tmp_path: Path) -> None:

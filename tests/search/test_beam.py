@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from fewer.errors import FewerError
+from fewer.models.hotwords import Hotwords
+from fewer.models.lm import LmScorer
 from fewer.search.beam import SearchOptions, beam_search
 from fewer.search.fusion import Fusion
 from fewer.search.nbest import LengthPolicy
@@ -197,3 +199,53 @@ def test_where_nothing_loops_the_lists_are_the_same() -> None:
         for rules in ([], [NoLoops(8)])
     )
     assert plain == guarded
+
+
+class Reading(TreeState):
+    """A recogniser that hears 1, 2, … 30, is sure of each, and may break off anywhere."""
+
+    terms = ("aed",)
+    vocab_size = 32
+
+    def start(self, encoded: Sized) -> tuple[None, torch.Tensor]:
+        return None, torch.zeros(len(encoded), 1)
+
+    def step(self, memory: None, state: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        probabilities = torch.full((len(labels), 32), 1e-4)
+        probabilities[:, 0] = 0.1
+        following = torch.where(labels < 0, 1, (labels + 1) % 31)  # the end after 30
+        probabilities.scatter_(1, following[:, None], 0.9)
+        return (probabilities / probabilities.sum(1, keepdim=True)).log()[None], state
+
+
+def rewarded(hotwords: dict[tuple[int, ...], float]) -> Fusion:
+    words = torch.ones(32, dtype=torch.bool)
+    return Fusion([Reading(), LmScorer(Hotwords(hotwords, words, ~words, ~words), "words")], {"aed": 1.0, "words": 1.0})
+
+
+@pytest.mark.parametrize("weight", [0.5, 1.0, 2.5])
+@pytest.mark.parametrize("exponent", [1.0, 1.5])
+def test_no_hypothesis_breaks_off_behind_its_hotwords(weight: float, exponent: float) -> None:
+    policy = LengthPolicy(exponent)
+    fusion, limits = rewarded({(label,): weight for label in (1, 2, 3)}), torch.tensor([60, 60])
+    alone = Fusion([Reading()], {"aed": 1.0})
+    for hypotheses in beam_search(fusion, range(2), limits, SearchOptions(5, policy)):
+        (plain,) = beam_search(alone, range(1), limits[:1], SearchOptions(5, policy))
+        assert hypotheses[0].tokens == plain[0].tokens == tuple(range(1, 31))
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        for hypothesis in hypotheses:
+            assert hypothesis.rescored(fusion.scales, policy) == pytest.approx(hypothesis.score, abs=1e-6)
+            assert hypothesis.scores["words"] <= 3 * weight + 1e-6
+
+
+def test_a_hotword_still_decides_between_hypotheses_of_like_length() -> None:
+    (found,) = beam_search(rewarded({(31,): 9.0}), range(1), torch.tensor([60]), SearchOptions(5, LengthPolicy(1.5)))
+    assert 31 in found[0].tokens
+
+
+def test_label_scores_of_hotwords_add_up_to_what_counts() -> None:
+    options = SearchOptions(5, LengthPolicy(1.5), label_scores=True)
+    (found,) = beam_search(rewarded({(1,): 1.0, (2,): 1.0}), range(1), torch.tensor([60]), options)
+    assert len({h.scores["words"] for h in found}) > 1  # that of a shorter one counts less
+    for hypothesis in found:
+        assert sum(hypothesis.label_scores["words"]) == pytest.approx(hypothesis.scores["words"], abs=1e-6)

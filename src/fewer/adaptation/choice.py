@@ -27,7 +27,7 @@ from fewer.tuning.tune import TuneOptions, TuneResult
 
 FEW = 100  # utterances, of which gains as they are usual can hardly be told from luck
 WORDS_BUDGET = 3  # decodes for the scale of hotwords
-WORDS_RANGE = (0.0, 2.0)
+WORDS_RANGE = (0.0, 4.0)
 
 
 def usual_scales(defaults: Defaults, method: str) -> Scales:
@@ -121,7 +121,7 @@ def tune_words(trials: Trials, system: System, chosen: Scales, folder: Path) -> 
     fixed = {term: abs(scale) for term, scale in chosen.terms.items()}
     fixed |= {"exponent": chosen.length.exponent, "reward": chosen.length.reward}
     space = SpaceOptions(length="fixed", fixed=fixed, ranges={"words": WORDS_RANGE}, step=0.1)
-    options = TuneOptions(space=space, start=({}, {"words": 1.0}), budget=WORDS_BUDGET)
+    options = TuneOptions(space=space, start=({}, {"words": trials.recogniser.defaults.hotwords}), budget=WORDS_BUDGET)
     return trials.tune({"words": system}, options, folder)["words"]
 
 

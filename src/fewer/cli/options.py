@@ -15,7 +15,9 @@ LmScale = Annotated[
 Ilm = Annotated[Path | None, typer.Option(help="Internal language model: a folder of `fewer ilm`.")]
 IlmScale = Annotated[float | None, typer.Option(help="λ2, of what is subtracted. Default: 0.2; for Whisper 0.3.")]
 Words = Annotated[Path | None, typer.Option(help="Hotwords to reward: lines `term`, or `term`, tab, weight.")]
-WordsScale = Annotated[float | None, typer.Option(help="What their weights are multiplied by; 1 if not given.")]
+WordsScale = Annotated[
+    float | None, typer.Option(help="What their weights are multiplied by. Default: 1; for Whisper 1.5.")
+]
 LengthExponent = Annotated[
     float | None, typer.Option(help="Scores are divided by length to this power; 0: not. Default: 1; for Whisper 1.5.")
 ]

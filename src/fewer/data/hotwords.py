@@ -1,7 +1,7 @@
 """Hotwords, names and terms that are rewarded: a file of lines `term`, or `term<TAB>weight`, and their labels."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,8 +52,12 @@ def _weight(text: str, where: str) -> float:
 def spellings(path: str | Path, tokenizer: Tokenizer) -> dict[tuple[int, ...], float]:
     """The labels of every term in every case that a text may write it in, with its weight."""
     found: dict[tuple[int, ...], float] = {}
-    for text, weight, line in read_terms(path):
-        spelled = {labels for variant in variants(text) for labels in _labels(variant, tokenizer)}
+    terms = read_terms(path)
+    cased = not any(all(term.text == change(term.text) for term in terms) for change in (str.lower, str.upper))
+    for text, weight, line in terms:
+        spelled = _spelled(variants(text, cased), tokenizer)
+        if cased and not spelled:  # a vocabulary of one case
+            spelled = _spelled(variants(text, cased=False), tokenizer)
         if not spelled:
             raise FewerError(f"{path}, line {line}: the recogniser's vocabulary cannot spell {text!r}; leave it out")
         for labels in spelled:
@@ -61,15 +65,19 @@ def spellings(path: str | Path, tokenizer: Tokenizer) -> dict[tuple[int, ...], f
     return found
 
 
-def variants(term: str) -> set[str]:
-    """A term in the cases in which it may be written: as it is, at the start of a sentence, and, if it is all upper or
-    all lower case and so says nothing about its case, in lower case and as a name."""
+def variants(term: str, cased: bool) -> set[str]:
+    """A term in the cases in which it may be written: as it is, at the start of a sentence, and, if its list is all
+    upper or all lower case (not `cased`) and so says nothing about case, in lower and upper case and as a name."""
     chosen = {term, term[:1].upper() + term[1:]}
-    if term in (term.lower(), term.upper()):
+    if not cased:
         words = term.lower().split(" ")
         chosen |= {term.lower(), term.upper(), " ".join(word[:1].upper() + word[1:] for word in words)}
         chosen.add(term.lower()[:1].upper() + term.lower()[1:])
     return chosen
+
+
+def _spelled(written: Iterable[str], tokenizer: Tokenizer) -> set[tuple[int, ...]]:
+    return {labels for text in written for labels in _labels(text, tokenizer)}
 
 
 def _labels(text: str, tokenizer: Tokenizer) -> Iterator[tuple[int, ...]]:

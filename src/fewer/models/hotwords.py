@@ -32,6 +32,7 @@ class Hotwords(nn.Module):
     """Scores labels as a `LanguageModel` does, though with rewards instead of log-probabilities."""
 
     normalised = False
+    rewards = True
     labels: Tensor  # (nodes,) last label
     keys: Tensor  # (nodes − 1,) parent · V + label of nodes 1, 2, …; sorted
     begins: Tensor  # (nodes + 1,) first child

@@ -236,6 +236,7 @@ class LmScorer(TreeState):
         self.terms: Sequence[str] = (term,)
         self.vocab_size: int = lm.vocab_size
         self.normalised: bool = getattr(lm, "normalised", True)
+        self.rewards: bool = getattr(lm, "rewards", False)
 
     def start(self, encoded: Sized) -> tuple[None, Any]:
         return None, self.lm.start(len(encoded))

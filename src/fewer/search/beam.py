@@ -2,6 +2,10 @@
 
 An ended hypothesis stays in the beam and competes with the others by its score, which is normalised by length unless
 the policy says otherwise; an utterance is done when its whole beam has ended or is as long as allowed.
+
+Rewards, those of hotwords, make a total positive where the recogniser is sure, and a positive total divided by a length
+is the greater the shorter a hypothesis is: one that breaks off behind its hotwords would win. So a hypothesis that is
+shorter than the one that is best without rewards has its own rewards divided by that one's length.
 """
 
 from collections.abc import Callable, Sequence, Sized
@@ -91,7 +95,8 @@ def beam_search(
                 problem = f"a score is not a number at label {step}: look at the term '{fusion.culprit(log_probs)}'"
                 raise SearchError(utterances[bad[0]], problem)
             if done := [place for place in going if now[place]]:
-                finished.append(([utterances[place] for place in done], beam.select(torch.tensor(done, device=device))))
+                ended = _settled(fusion, beam.select(torch.tensor(done, device=device)), options.length)
+                finished.append(([utterances[place] for place in done], ended))
                 going = [place for place in going if not now[place]]
             if len(going) < len(utterances) and len(going) <= crowd * len(utterances):
                 kept = torch.tensor(going, dtype=torch.long, device=device)
@@ -134,7 +139,10 @@ def _extend(
     # Ranks are affine in the score of the next label, so the best labels of a row are the best of `combined`.
     count = min(options.beam, vocab_size)
     best, labels = largest(combined, count)  # (B, K, count)
-    totals = beam.total[:, :, None] + best
+    totals = summed = beam.total[:, :, None] + best
+    if fusion.rewards:
+        withheld = _rewards(fusion, beam) * (1 - _share(fusion, beam, options.length))
+        totals = totals - withheld[:, :, None]
     ranks = options.length.score(totals, length[:, :, None])
     ranks = ranks.masked_fill(beam.rank[:, :, None].isneginf(), float("-inf")).flatten(1)
     rank, flat = ranks.topk(min(options.beam, ranks.shape[1]), dim=-1)  # (B, K')
@@ -149,9 +157,40 @@ def _extend(
     kept = beam.label_scores.flatten(0, 1)[rows]  # (B, K', steps, terms)
     if options.label_scores:
         kept = torch.cat([kept, gained[:, :, None]], dim=2)
-    new = Beam(totals.flatten(1).gather(1, flat), scores, rank, length.gather(1, parent), ended, tokens, kept)
+    new = Beam(summed.flatten(1).gather(1, flat), scores, rank, length.gather(1, parent), ended, tokens, kept)
     status = torch.where(ranks.isnan().any(dim=1), BAD, ended.all(dim=1).long())
     return new, rows, label, status
+
+
+def _rewards(fusion: Fusion, beam: Beam) -> Tensor:
+    """What rewards have added to the totals. (B, K)"""
+    return sum((fusion.scales[fusion.terms[at]] * beam.scores[:, :, at] for at in fusion.rewards), 0.0 * beam.total)
+
+
+def _share(fusion: Fusion, beam: Beam, policy: LengthPolicy) -> Tensor:
+    """Of its rewards, what an ended hypothesis keeps beside the one that is best without any. (B, K)"""
+    length = beam.length.clamp_min(1)
+    without = policy.score(beam.total - _rewards(fusion, beam), length)
+    best = without.masked_fill(beam.rank.isneginf(), float("-inf")).argmax(dim=1, keepdim=True)
+    share = (length / torch.maximum(length, length.gather(1, best))) ** max(policy.exponent, 0.0)
+    return share.masked_fill(~beam.ended, 1.0)
+
+
+def _settled(fusion: Fusion, beam: Beam, policy: LengthPolicy) -> Beam:
+    """A beam that is done, with as much of the rewards as counts, in the order that this gives."""
+    if not fusion.rewards:
+        return beam
+    share = _share(fusion, beam, policy)
+    total = beam.total - _rewards(fusion, beam) * (1 - share)
+    scores, label_scores = beam.scores.clone(), beam.label_scores.clone()
+    for at in fusion.rewards:
+        scores[:, :, at] *= share
+        label_scores[:, :, :, at] *= share[:, :, None]
+    rank = policy.score(total, beam.length).masked_fill(beam.rank.isneginf(), float("-inf"))
+    order = rank.argsort(dim=1, descending=True, stable=True)
+    settled = Beam(total, scores, rank, beam.length, beam.ended, beam.tokens, label_scores)
+    every = torch.arange(len(order), device=order.device)[:, None]
+    return Beam(**{name: value[every, order] for name, value in vars(settled).items()})
 
 
 def _without_stopped(fusion: Fusion, beam: Beam, combined: Tensor) -> Beam:

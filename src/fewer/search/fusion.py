@@ -40,6 +40,8 @@ class Fusion:
         self.vocab_size = scorers[0].vocab_size
         self.scales = {term: float(scales.get(term, 0.0)) for term in self.terms}
         self.normalised = tuple(getattr(scorer, "normalised", True) for scorer in scorers for _ in scorer.terms)
+        rewards = [getattr(scorer, "rewards", False) for scorer in scorers for _ in scorer.terms]
+        self.rewards = tuple(at for at, reward in enumerate(rewards) if reward)  # places of the terms that are rewards
 
     def _check(self, scales: Mapping[str, float]) -> None:
         for scorer in self.scorers:

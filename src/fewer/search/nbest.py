@@ -7,6 +7,7 @@ The first line is a header, each further line one utterance:
 
 Scores are natural-log sums over a hypothesis's labels, unscaled; a scale is what the search multiplied a term by (so an
 ILM's is negative). Search score = Σ scale·score [+ reward·length], divided by length^exponent when it is normalised.
+The score of hotwords is what the search counted of it: less where a hypothesis is shorter than others (`search.beam`).
 """
 
 import json

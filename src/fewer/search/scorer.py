@@ -25,7 +25,8 @@ class Scorer(Protocol):
     """Scores every possible next label of every row. Holds no state of its own between calls.
 
     One whose numbers are no log-probabilities over all labels (rewards, scores of whole words) says so by an attribute
-    `normalised = False`; they are then left as they are where some labels never come.
+    `normalised = False`; they are then left as they are where some labels never come. Rewards, which are positive, also
+    say `rewards = True`, so that length is not paid for with them (`fewer.search.beam`).
     """
 
     terms: Sequence[str]  # names of what it scores; an AED and its ILM can be one scorer with two terms

@@ -48,6 +48,7 @@ DEFAULTS = Defaults(
     lm=0.3,
     ilm=0.3,
     sf_lm=0.13,
+    hotwords=1.5,  # results/hotwords.md
     tuning={
         "space": {"length": "exponent", "scale_range": (0.0, 1.0), "exponent_range": (EXPONENT, EXPONENT)},
         "start": ({}, {"lm": 0.13}, {"lm": 0.3, "ilm": 0.3}),
