@@ -130,9 +130,13 @@ def test_a_second_pass_of_what_is_no_search_is_refused(run: Experiment, tmp_path
         parse_config(ExperimentConfig, wrong, "tiny")
 
 
-def test_mixed_scores_are_of_one_row_only(run: Experiment, tmp_path: Path) -> None:
-    with pytest.raises(FewerError, match="row sf_2: second_pass takes LM scores from other rows; with `share` they"):
-        parse_config(ExperimentConfig, values(tmp_path) | {"share": 0.5}, "tiny")
+@pytest.mark.parametrize(("option", "value"), [("share", 0.5), ("centred", True)])
+def test_scores_that_depend_on_other_models_have_no_second_pass(
+    run: Experiment, tmp_path: Path, option: str, value: float | bool
+) -> None:
+    told = f"row sf_2: second_pass scores with each model alone; leave out `{option}`"
+    with pytest.raises(FewerError, match=told):
+        parse_config(ExperimentConfig, values(tmp_path) | {option: value}, "tiny")
 
 
 def test_an_experiment_may_centre_and_mix_as_adapt_does(run: Experiment) -> None:
