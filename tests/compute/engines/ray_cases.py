@@ -30,8 +30,8 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
-def test_every_shard_is_done_once(engine: Engine) -> None:
-    same.check_shards(engine)
+def test_every_shard_is_done_once(engine: Engine, tmp_path: Path) -> None:
+    same.check_shards(engine, tmp_path)
 
 
 def test_jobs_are_done_side_by_side(engine: Engine, tmp_path: Path) -> None:

@@ -39,16 +39,24 @@ class Squares(Work):
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
-def test_every_shard_is_done_once_by_as_many_workers_as_there_are(engine: Engine) -> None:
-    check_shards(engine)
+def test_every_shard_is_done_once_by_as_many_workers_as_there_are(engine: Engine, tmp_path: Path) -> None:
+    check_shards(engine, tmp_path)
 
 
-def check_shards(engine: Engine) -> None:
-    work = Squares(lambda shard: time.sleep(0.02))
+def check_shards(engine: Engine, tmp_path: Path) -> None:
+    alone = isinstance(engine, Local)
+
+    def together(shard: int) -> None:
+        """However late a worker starts, the other waits for it."""
+        (tmp_path / str(os.getpid())).touch()
+        while not alone and len(list(tmp_path.iterdir())) < 2:
+            time.sleep(0.01)
+
+    work = Squares(together)
     results = dict(engine.map(work, range(3, 40), 1000))
     assert {shard: square for shard, (square, _) in results.items()} == {n: n**2 + 1000 for n in range(3, 40)}
     workers = {pid for _, pid in results.values()}
-    assert workers == {os.getpid()} if isinstance(engine, Local) else len(workers - {os.getpid()}) == 2
+    assert workers == {os.getpid()} if alone else len(workers - {os.getpid()}) == 2
     assert [square for square, _ in engine.in_order(work, range(5))] == [0, 1, 4, 9, 16]
     assert list(engine.map(work, [])) == []
 
